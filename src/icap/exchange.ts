@@ -22,7 +22,7 @@ export class Exchange {
   /** Of the body, by the HTTP headers; null: they don't say. */
   readonly declaredBytes: number | null;
   readonly filename: string;
-  readonly #opaqueEncoding: string | null;
+  readonly #hidden: string | null;
 
   constructor(head: IcapHead, requestId: string) {
     this.head = head;
@@ -35,7 +35,7 @@ export class Exchange {
     const header = method === 'REQMOD' ? requestHeader : responseHeader;
     // The length of what has no body, as in an answer to HEAD, says nothing.
     this.declaredBytes = contentLengthOf(header) || null;
-    this.#opaqueEncoding = opaqueEncodingOf(header);
+    this.#hidden = hiddenBy(method, header);
     this.filename = filenameOf(requestHeader, responseHeader);
   }
 
@@ -76,8 +76,7 @@ export class Exchange {
     const { declaredBytes } = this;
     if (this.head.method === 'OPTIONS') return null;
     if (declaredBytes !== null && declaredBytes > limitBytes) return new Failure('fileTooLarge');
-    if (this.#opaqueEncoding === null) return null;
-    return new Failure('scanIncomplete', `Content-Encoding ${this.#opaqueEncoding.slice(0, ENCODING_CHARACTERS)}`);
+    return this.#hidden === null ? null : new Failure('scanIncomplete', this.#hidden);
   }
 
   /** The Encapsulated header and the HTTP headers of what is sent back unchanged. */
@@ -129,19 +128,23 @@ export function chunkOf(bytes: Uint8Array): Buffer {
 
 const CRLF = Buffer.from('\r\n');
 
-/** The values of all lines of the name, in lower case. */
+/** The values of all lines of the name, which is in lower case. */
 function valuesOf(block: Buffer | null, name: string): string[] {
   const values: string[] = [];
   for (const line of linesOf(block)) {
     const colon = line.indexOf(':');
-    if (line.slice(0, colon).toLowerCase() === name) values.push(line.slice(colon + 1).trim());
+    if (line.slice(0, colon).trimEnd().toLowerCase() === name) values.push(line.slice(colon + 1).trim());
   }
   return values;
 }
 
+/** As the most lenient reader has them: what one of them takes for a header says how the body is to be looked at. */
 function linesOf(block: Buffer | null): string[] {
-  return block === null ? [] : block.toString('latin1').split('\r\n');
+  return block === null ? [] : block.toString('latin1').replace(FOLD, ' ').split(LINE_END);
 }
+
+const LINE_END = /\r\n?|\n/;
+const FOLD = /(?:\r\n?|\n)[ \t]+/g;
 
 const DIGITS = /^\d{1,15}$/;
 
@@ -165,14 +168,32 @@ function isEncoded(block: Buffer | null): boolean {
 /** What the engine unpacks by itself. */
 const READABLE = new Set(['identity', 'gzip', 'x-gzip']);
 
-/** The first encoding that nobody looks into; null: there is none. */
-export function opaqueEncodingOf(block: Buffer | null): string | null {
-  return encodingsOf(block).find((each) => !READABLE.has(each)) ?? null;
+/** Why nobody can look at the whole content; null: everybody can. */
+export function hiddenBy(method: IcapHead['method'], block: Buffer | null): string | null {
+  const encoding = encodingsOf(block).find((each) => !READABLE.has(each));
+  if (encoding !== undefined) return `Content-Encoding ${encoding.slice(0, ENCODING_CHARACTERS)}`;
+  return isPart(method, block) ? 'a part of a content (Content-Range)' : null;
 }
 
+/** Those of the transfer as well: what is left of them is the body's. */
 function encodingsOf(block: Buffer | null): string[] {
-  const encodings = valuesOf(block, 'content-encoding').flatMap((value) => value.toLowerCase().split(','));
-  return encodings.map((each) => each.trim()).filter((each) => each !== '');
+  const values = [...valuesOf(block, 'content-encoding'), ...valuesOf(block, 'transfer-encoding')];
+  const encodings = values.flatMap((value) => value.toLowerCase().split(','));
+  return encodings.map((each) => each.trim()).filter((each) => each !== '' && each !== 'chunked');
+}
+
+/** RFC 9110, section 14: of a response its status says it, of a request its header. One that has all bytes is no part. */
+function isPart(method: IcapHead['method'], block: Buffer | null): boolean {
+  const ranges = valuesOf(block, 'content-range');
+  const saysSo = method === 'REQMOD' ? ranges.length > 0 : PARTIAL.test(linesOf(block)[0] ?? '');
+  return saysSo && !(ranges.length === 1 && isWhole(ranges[0] ?? ''));
+}
+
+const PARTIAL = /^\S+\s+206\b/;
+
+function isWhole(range: string): boolean {
+  const [, last, total] = /^bytes 0-(\d{1,15})\/(\d{1,15})$/i.exec(range) ?? [];
+  return last !== undefined && Number(last) + 1 === Number(total);
 }
 
 /** By the response's own name, or by the address that was asked for; empty where neither says one. */

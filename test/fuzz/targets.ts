@@ -11,7 +11,7 @@ import { baseName, percentDecoded, withExtension } from '../../src/filename.js';
 import { readFrames } from '../../src/history/segment.js';
 import { readFraming } from '../../src/http/framing.js';
 import { parseJson } from '../../src/http/json.js';
-import { contentLengthOf, filenameOf, opaqueEncodingOf } from '../../src/icap/exchange.js';
+import { contentLengthOf, filenameOf, hiddenBy } from '../../src/icap/exchange.js';
 import { type FormFile, openForm } from '../../src/icap/icap-scan.js';
 import { RequestOptions } from '../../src/scan/http/options.js';
 import { MalformedMultipart, parsePartHeaders } from '../../src/scan/http/part-headers.js';
@@ -215,7 +215,7 @@ export const targets: readonly Target[] = [
     words: ['Content-Length: ', 'Content-Encoding: br', '\r\n', ':', '%', 'filename*=', '"', '/'],
     run(input) {
       contentLengthOf(input);
-      opaqueEncodingOf(input);
+      hiddenBy('RESPMOD', input);
       filenameOf(input, input);
     },
   },

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, request as httpRequest } from 'node:http';
+import { createServer, request as httpRequest, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -77,11 +77,17 @@ interface Fetched {
   readonly body: Buffer;
 }
 
-function fetchThrough(proxyPort: number, url: string, body: Buffer | null = null): Promise<Fetched> {
+interface Wanted {
+  readonly body?: Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+function fetchThrough(proxyPort: number, url: string, { body, headers }: Wanted = {}): Promise<Fetched> {
   return new Promise((resolve, reject) => {
     const { host } = new URL(url);
-    const method = body === null ? 'GET' : 'POST';
-    const options = { host: '127.0.0.1', port: proxyPort, path: url, method, headers: { Host: host }, agent: false };
+    const method = body === undefined ? 'GET' : 'POST';
+    const sent = { Host: host, ...headers };
+    const options = { host: '127.0.0.1', port: proxyPort, path: url, method, headers: sent, agent: false };
     const asked = httpRequest(options, (response) => {
       const parts: Buffer[] = [];
       response.on('data', (part: Buffer) => parts.push(part));
@@ -89,8 +95,18 @@ function fetchThrough(proxyPort: number, url: string, body: Buffer | null = null
       response.on('error', reject);
     });
     asked.on('error', reject);
-    asked.end(body ?? undefined);
+    asked.end(body);
   });
+}
+
+/** As origins do: of EICAR what is asked for. */
+function sendPart(range: string | undefined, response: ServerResponse): void {
+  const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(range ?? '') ?? [];
+  if (from === undefined || to === undefined) response.end(EICAR);
+  else {
+    response.writeHead(206, { 'Content-Range': `bytes ${from}-${to}/${EICAR.length}` });
+    response.end(EICAR.subarray(Number(from), Number(to) + 1));
+  }
 }
 
 t.test('Squid', async (t) => {
@@ -107,6 +123,7 @@ t.test('Squid', async (t) => {
       const path = request.url ?? '';
       if (path === '/eicar') response.end(EICAR);
       else if (path === '/') response.setHeader('Content-Type', 'text/html').end('<title>Clean</title>');
+      else if (path === '/parts') sendPart(request.headers.range, response);
       else if (path.startsWith('/bytes-')) response.end(bytesFor(Number(path.slice('/bytes-'.length))));
       else if (path.startsWith('/large')) response.end(LARGE.subarray(0, Number(path.split('-').at(-1))));
       else if (path.startsWith('/chunked')) {
@@ -124,6 +141,15 @@ t.test('Squid', async (t) => {
   const found = await fetchThrough(proxy, `${base}/eicar`);
   t.equal(found.status, 403);
   t.match(found.body.toString(), 'Sluice.Test.EICAR');
+  for (const Range of ['bytes=0-33', 'bytes=34-67']) {
+    t.equal((await fetchThrough(proxy, `${base}/parts`, { headers: { Range } })).status, 403, Range);
+  }
+  const ranged = await fetchThrough(proxy, `${base}/large-70000`, { headers: { Range: 'bytes=5-14' } });
+  t.strictSame(
+    [ranged.status, ranged.body.length],
+    [200, 70_000],
+    'who asks for a part of what is clean has all of it',
+  );
   for (let number = 0; number < 100; number += 10) {
     const paths = Array.from({ length: 10 }, (_, index) => `/file-${number + index}`);
     const answers = await Promise.all(paths.map((path) => fetchThrough(proxy, base + path)));
@@ -142,8 +168,8 @@ t.test('Squid', async (t) => {
   await Promise.all(large);
   t.ok((await fetchThrough(proxy, `${base}/chunked`)).body.equals(LARGE), 'in chunks');
   t.equal((await fetchThrough(proxy, `${base}/nothing`)).status, 204);
-  t.equal((await fetchThrough(proxy, `${base}/upload`, UPLOAD)).status, 200);
-  t.equal((await fetchThrough(proxy, `${base}/upload`, EICAR)).status, 403);
+  t.equal((await fetchThrough(proxy, `${base}/upload`, { body: UPLOAD })).status, 200);
+  t.equal((await fetchThrough(proxy, `${base}/upload`, { body: EICAR })).status, 403);
   t.strictSame(uploads, [UPLOAD.length], 'the origin never saw the other upload');
 
   await t.test('Chromium through it', async (t) => {

@@ -147,6 +147,41 @@ t.test('a body in an encoding that nobody looks into', async (t) => {
   t.equal(blocked.headers.get('x-virus-id'), undefined);
   const found = await client.ask({ body: gzipSync(EICAR), http: responseIn('gzip'), preview: 4096 });
   t.match(found.headers.get('x-virus-id'), 'EICAR', 'gzip is unpacked by the engine');
+  for (const header of [
+    'Content-Encoding:\r\n br',
+    'Content-Encoding : br',
+    'X: a\nContent-Encoding: br',
+    'X: a\rContent-Encoding: br',
+    'Transfer-Encoding: br, chunked',
+  ]) {
+    const answer = await client.ask({ body: CLEAN, http: `HTTP/1.1 200 OK\r\n${header}\r\n\r\n`, preview: 100 });
+    t.equal(answer.headers.get('x-sluice-notice'), 'Scan incomplete: Content-Encoding br', JSON.stringify(header));
+  }
+});
+
+t.test('a part of a content is blocked, since what it is a part of is not there', async (t) => {
+  const client = await connect(port);
+  t.teardown(client.end);
+  const half = EICAR.length / 2;
+  const asked = (body: Buffer, range: string, partial = '206 Partial Content'): Asked[] => [
+    { body, http: `HTTP/1.1 ${partial}\r\n${range}\r\n\r\n`, preview: 100 },
+    { method: 'REQMOD', body, http: `PUT http://a/ HTTP/1.1\r\n${range}\r\n\r\n`, preview: 0 },
+  ];
+  for (const each of [
+    ...asked(EICAR.subarray(0, half), `Content-Range: bytes 0-${half - 1}/${EICAR.length}`),
+    ...asked(EICAR.subarray(half), `content-range: bytes ${half}-${EICAR.length - 1}/*`),
+    ...asked(CLEAN, `Content-Range: bytes 0-11/12\r\nContent-Range: bytes 0-11/24`),
+    { body: CLEAN, http: 'HTTP/1.1 206 Partial Content\r\n\r\n' },
+  ]) {
+    const answer = await client.ask(each);
+    t.match(answer.http, /^HTTP\/1\.1 403/, each.http ?? '');
+    t.equal(answer.headers.get('x-sluice-notice'), 'Scan incomplete: a part of a content (Content-Range)');
+  }
+  for (const each of asked(CLEAN, 'Content-Range: bytes 0-11/12')) {
+    t.equal((await client.ask({ ...each, headers: ['Allow: 204'] })).status, 204, 'all of it is no part');
+  }
+  const none = { body: CLEAN, http: 'HTTP/1.1 416 No\r\nContent-Range: bytes */12\r\n\r\n', preview: 100 };
+  t.equal((await client.ask(none)).status, 204, 'nor is an answer that has none');
 });
 
 t.test('a body that is longer than its headers say is blocked, also where all of it would be clean', async (t) => {
