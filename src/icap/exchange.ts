@@ -51,8 +51,8 @@ export class Exchange {
   /** Of an upload whose files lie in a form; null: it is none. */
   openForm(): UploadForm | null {
     const { method, requestHeader } = this.head;
-    if (method !== 'REQMOD' || isEncoded(requestHeader)) return null;
-    return openForm(contentTypeOf(requestHeader));
+    if (method !== 'REQMOD') return null;
+    return openForm({ types: valuesOf(requestHeader, 'content-type'), isEncoded: isEncoded(requestHeader) });
   }
 
   /** Nextcloud declares one byte for any content: a number that the first chunk is over says nothing. */
@@ -153,11 +153,6 @@ export function contentLengthOf(block: Buffer | null): number | null {
   const [first, ...others] = valuesOf(block, 'content-length');
   if (first === undefined || !DIGITS.test(first) || others.some((each) => each !== first)) return null;
   return Number(first);
-}
-
-/** Null: none is said. What several lines say is several types, of which none is a form. */
-function contentTypeOf(block: Buffer | null): string | null {
-  return valuesOf(block, 'content-type').join(', ') || null;
 }
 
 /** Its bytes are not those that the type speaks of. */

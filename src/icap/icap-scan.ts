@@ -8,7 +8,14 @@ import { baseName, extensionOf } from '../filename.js';
 import { ICAP_FORM_FILES, ICAP_FORM_PARTS, MULTIPART_FIELD_BYTES } from '../limits.js';
 import { Content, type ContentOwner, type Lender } from '../scan/content.js';
 import { MultipartParser } from '../scan/http/multipart-parser.js';
-import { MalformedMultipart, readBoundary } from '../scan/http/part-headers.js';
+import {
+  boundaryOf,
+  MalformedMultipart,
+  mediaTypeOf,
+  type Part,
+  parseFileHeaders,
+  parsePartHeaders,
+} from '../scan/http/part-headers.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
 import { errorOf, type Outcome, type OutcomeSettings, outcomeOf, worstOf } from './answers.js';
@@ -254,18 +261,43 @@ export interface FormFile {
   readonly sha256: string;
 }
 
-/** The form that an upload is; null: it is none. `problem`: it says that it is one, and can't be read. */
-export function openForm(contentType: string | null): UploadForm | null {
+/** What an upload says of its body. */
+export interface UploadType {
+  /** One for each line. */
+  readonly types: readonly string[];
+  readonly isEncoded: boolean;
+}
+
+/** In any place: some readers take the last of several types. */
+const MULTIPART = /(?:^|,)[ \t]*multipart\//i;
+const ONE_TYPE = /^multipart\/[^,]+$/;
+
+/** The form, or other multipart body, that an upload is; null: it is none. One that can't be read, or has two types, is one all the same. */
+export function openForm({ types, isEncoded }: UploadType): UploadForm | null {
+  const [type = '', ...others] = types;
+  if (!types.some((each) => MULTIPART.test(each))) return null;
   try {
-    const boundary = readBoundary(contentType ?? undefined);
-    return boundary === null ? null : new UploadForm(boundary);
+    const mediaType = mediaTypeOf(type);
+    if (others.length > 0 || !ONE_TYPE.test(mediaType)) throw new MalformedMultipart('it has more than one type');
+    if (isEncoded) throw new MalformedMultipart('it is encoded as a whole');
+    return new UploadForm({ boundary: boundaryOf(type), isForm: mediaType === 'multipart/form-data' });
   } catch (error) {
-    return new UploadForm('', problemOf(error));
+    return new UploadForm({ boundary: '', isForm: true }, problemOf(error));
   }
 }
 
+interface FormType {
+  readonly boundary: string;
+  /** Otherwise each part is a file. */
+  readonly isForm: boolean;
+}
+
+/** A type that no field has: what is sent so is a file to many readers, also without a filename. */
+const TYPED = /(?:^|\r\n)content-type:(?![ \t]*(?:text\/plain|application\/json)[ \t]*(?:;|\r|$))/i;
+
 /** Where the files lie in the body. */
 export class UploadForm extends MultipartParser {
+  readonly #isForm: boolean;
   readonly #files: FormFile[];
   #problem: Failure | null;
   #name: string;
@@ -274,8 +306,9 @@ export class UploadForm extends MultipartParser {
   #sizeBytes: number;
   #hash: Hash | null;
 
-  constructor(boundary: string, problem: Failure | null = null) {
+  constructor({ boundary, isForm }: FormType, problem: Failure | null = null) {
     super(boundary, ICAP_FORM_PARTS);
+    this.#isForm = isForm;
     this.#files = [];
     this.#problem = problem;
     this.#name = '';
@@ -304,6 +337,13 @@ export class UploadForm extends MultipartParser {
       throw problemOf(error);
     }
     return this.#files;
+  }
+
+  protected override readPart(input: Buffer, from: number, to: number): Part {
+    if (!this.#isForm) return parseFileHeaders(input, from, to);
+    const part = parsePartHeaders(input, from, to);
+    const isFile = part.filename !== null || TYPED.test(input.toString('latin1', from, to));
+    return isFile ? { ...part, filename: part.filename ?? part.name } : part;
   }
 
   protected onPart(name: string, filename: string | null, offset: number): void {

@@ -244,7 +244,7 @@ function sameAtEveryCut(heard: (parts: readonly Uint8Array[]) => unknown, input:
 /** Where each file is said to lie is what was read as its bytes. */
 function filesAreInTheBody(input: Buffer): void {
   const read = (parts: readonly Uint8Array[]): readonly FormFile[] | string => {
-    const form = openForm(FORM_TYPE);
+    const form = openForm({ types: [FORM_TYPE], isEncoded: false });
     for (const part of parts) form?.write(Buffer.from(part));
     try {
       return form?.files() ?? [];

@@ -8,21 +8,23 @@ interface Part {
   readonly name: string;
   readonly filename?: string;
   readonly content: Buffer | string;
+  readonly type?: string;
 }
 
 /** Found only where it is a content of its own. */
 const PACKED = gzipSync(EICAR);
 const FIELD: Part = { name: 'comment', content: 'some text' };
 
+const TYPE = 'Content-Type: multipart/form-data; boundary=B';
+
 function formOf(parts: readonly Part[], end = '\r\n--B--\r\n'): Asked {
-  const pieces = parts.map(({ name, filename, content }, index) => {
+  const pieces = parts.map(({ name, filename, content, type }, index) => {
     const named = filename === undefined ? '' : `; filename="${filename}"`;
-    const head = `${index === 0 ? '' : '\r\n'}--B\r\nContent-Disposition: form-data; name="${name}"${named}\r\n\r\n`;
+    const head = `${index === 0 ? '' : '\r\n'}--B\r\nContent-Disposition: form-data; name="${name}"${named}${type === undefined ? '' : `\r\nContent-Type: ${type}`}\r\n\r\n`;
     return Buffer.concat([Buffer.from(head), Buffer.from(content)]);
   });
   const body = Buffer.concat([...pieces, Buffer.from(end)]);
-  const type = 'Content-Type: multipart/form-data; boundary=B';
-  const http = `POST http://example.org/upload HTTP/1.1\r\nHost: example.org\r\n${type}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const http = `POST http://example.org/upload HTTP/1.1\r\nHost: example.org\r\n${TYPE}\r\nContent-Length: ${body.length}\r\n\r\n`;
   return { method: 'REQMOD', http, body };
 }
 
@@ -75,11 +77,47 @@ t.test('the verdict is that of all files of a form, and each has its row', async
   t.match(asField.http, /^HTTP\/1\.1 403/, 'what is longer than a field is a file, whatever it calls itself');
 });
 
+t.test('what many readers take for a file is one, however its type is written, and without a filename', async (t) => {
+  const client = await connect(port);
+  t.teardown(client.end);
+  const form = formOf([infected]);
+  for (const type of [
+    'Content-Type : multipart/form-data; boundary=B',
+    'Content-Type:\r\n\tmultipart/form-data; boundary=B',
+    'Content-Type: multipart/form-data;\n boundary="B"',
+    'X: a\nContent-Type: Multipart/Form-Data; boundary=B',
+    'Content-Type: multipart/mixed; boundary=B',
+  ]) {
+    const answer = await client.ask({ ...form, http: form.http?.replace(TYPE, type) ?? '', ...ALLOW });
+    t.match(answer.headers.get('x-violations-found'), 'report.gz', JSON.stringify(type));
+  }
+  for (const type of ['application/octet-stream', 'text/html', 'text/plainer']) {
+    const answer = await client.ask({ ...formOf([clean, { ...FIELD, content: PACKED, type }]), ...ALLOW });
+    t.match(answer.headers.get('x-violations-found'), 'comment', type);
+  }
+  const related = Buffer.concat([
+    Buffer.from('--B\r\nContent-Type: a/b\r\n\r\n'),
+    PACKED,
+    Buffer.from('\r\n--B--\r\n'),
+  ]);
+  const http = 'POST / HTTP/1.1\r\nContent-Type: multipart/related; boundary=B\r\n\r\n';
+  const answer = await client.ask({ method: 'REQMOD', http, body: related, ...ALLOW });
+  t.match(answer.headers.get('x-virus-id'), 'EICAR', 'a part without a name');
+});
+
 t.test('a form that can be read in two ways, or not at all, could not be looked at', async (t) => {
   const broken = [formOf([clean], '\r\n--B'), formOf([clean], '\r\n--Bx\r\n'), formOf([clean], '\r\n--B--\r\nmore')];
   const many = formOf(Array.from({ length: 101 }, () => clean));
   const { http = '' } = many;
   const without = { ...formOf([clean]), http: http?.replace('; boundary=B', '') ?? '' };
+  const typed = (lines: string): Asked => ({ ...formOf([infected]), http: http?.replace(TYPE, lines) ?? '' });
+  const ambiguous = [
+    typed(`Content-Type: text/plain\r\n${TYPE}`),
+    typed(`${TYPE}\r\nContent-Type: text/plain`),
+    typed('Content-Type: text/plain, multipart/form-data; boundary=B'),
+    typed(`${TYPE}\r\nContent-Encoding: gzip`),
+    typed('Content-Type: multipart/mixed'),
+  ];
   const passing = await startOurs({ ICAP_INCOMPLETE: 'pass' });
   t.teardown(() => passing.server.stop());
   for (const [policy, at] of [
@@ -87,7 +125,7 @@ t.test('a form that can be read in two ways, or not at all, could not be looked 
     ['pass', passing.port],
   ] as const) {
     const client = await connect(at);
-    for (const asked of [...broken, many, without]) {
+    for (const asked of [...broken, many, without, ...ambiguous]) {
       const { body } = asked;
       const http = asked.http?.replace(/Content-Length: \d+/, `Content-Length: ${body?.length}`) ?? null;
       for (const allow of [{}, ALLOW]) {

@@ -1,7 +1,7 @@
 // A strict streaming parser of multipart/form-data (RFC 7578, RFC 2046): no byte of a part is lost in silence, and no body is read two ways. It is pure, and takes
 // any split of the bytes.
 import { MULTIPART_MARGIN_BYTES, MULTIPART_PART_HEADER_BYTES } from '../../limits.js';
-import { MalformedMultipart, parsePartHeaders } from './part-headers.js';
+import { MalformedMultipart, type Part, parsePartHeaders } from './part-headers.js';
 
 type State = 'start' | 'preamble' | 'delimiter' | 'headers' | 'contentStart' | 'content' | 'epilogue';
 
@@ -49,6 +49,11 @@ export abstract class MultipartParser {
   /** They are the target's only until this returns. */
   protected abstract onContent(bytes: Buffer): void;
   protected abstract onPartEnd(): void;
+
+  /** What its header block says, which lies there without its last CRLF CRLF. Throws MalformedMultipart. */
+  protected readPart(input: Buffer, from: number, to: number): Part {
+    return parsePartHeaders(input, from, to);
+  }
 
   /** Takes the next bytes of the body. Throws MalformedMultipart, a Failure, and what the target throws; after that the reader is of no use. */
   write(bytes: Buffer): void {
@@ -204,7 +209,7 @@ export abstract class MultipartParser {
     }
     if (end === -1) return UNDECIDED;
     this.#state = 'contentStart';
-    const { name, filename } = parsePartHeaders(input, at, end);
+    const { name, filename } = this.readPart(input, at, end);
     const contentAt = end + HEADERS_END.length;
     this.onPart(name, filename, this.#totalBytes - (input.length - contentAt));
     return contentAt;

@@ -3,9 +3,17 @@
 import { Failure } from '../../errors.js';
 import { MULTIPART_BOUNDARY_MAX } from '../../limits.js';
 
-interface Disposition {
+export interface Part {
   readonly name: string;
   /** As sent, path and all; null when the part has none. */
+  readonly filename: string | null;
+}
+
+interface Disposition {
+  /** In lower case. */
+  readonly type: string;
+  /** Null when it has none. */
+  readonly name: string | null;
   readonly filename: string | null;
 }
 
@@ -23,13 +31,31 @@ const PLAIN =
   /^Content-Disposition: form-data; name="([^"\\\r\n]*)"(?:; filename="([^"\\%\r\n]*)")?(?:\r\nContent-Type: [\w.+-]+\/[\w.+-]+)?$/;
 const NONE: readonly undefined[] = [];
 
-/** Reads the block, which lies there, without its last CRLF CRLF. Throws MalformedMultipart. */
-export function parsePartHeaders(input: Buffer, from = 0, to = input.length): Disposition {
-  let disposition: string | null = null;
-  // Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown.
-  const text = input.toString('utf8', from, to);
+/** Reads the block of a part of a form, which lies there, without its last CRLF CRLF. Throws MalformedMultipart. */
+export function parsePartHeaders(input: Buffer, from = 0, to = input.length): Part {
+  const text = textOf(input, from, to);
   const [, plainName, plainFilename] = PLAIN.exec(text) ?? NONE;
   if (plainName !== undefined) return { name: plainName, filename: plainFilename ?? null };
+  const disposition = dispositionIn(text);
+  if (disposition === null) throw new MalformedMultipart('a part has no Content-Disposition header');
+  const { type, name, filename } = disposition;
+  if (type !== 'form-data') throw new MalformedMultipart('a part is not form-data');
+  if (name === null) throw new MalformedMultipart('a part has no name');
+  return { name, filename };
+}
+
+/** The same of a multipart body that is no form: each part is a file, which may have no name. */
+export function parseFileHeaders(input: Buffer, from = 0, to = input.length): Part {
+  return { name: '', filename: dispositionIn(textOf(input, from, to))?.filename ?? '' };
+}
+
+/** Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown. */
+function textOf(input: Buffer, from: number, to: number): string {
+  return input.toString('utf8', from, to);
+}
+
+function dispositionIn(text: string): Disposition | null {
+  let disposition: string | null = null;
   let end = 0;
   do {
     LINE.lastIndex = end;
@@ -46,11 +72,10 @@ export function parsePartHeaders(input: Buffer, from = 0, to = input.length): Di
       disposition = value;
     }
   } while (end < text.length);
-  if (disposition === null) throw new MalformedMultipart('a part has no Content-Disposition header');
-  return parseDisposition(disposition);
+  return disposition === null ? null : parseDisposition(disposition);
 }
 
-const TYPE = /^form-data(?=[;\s]|$)/i;
+const TYPE = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?=[;\s]|$)/;
 
 /** RFC 2045 section 6.1: what leaves the bytes as they are. Others are for mail (RFC 7578 section 4.7), and curl's `encoder=` sends them. */
 const PLAIN_ENCODINGS: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary']);
@@ -90,9 +115,8 @@ function parseDisposition(value: string): Disposition {
     parameters.set(name, match[2] === undefined ? (match[3] ?? '') : unescaped(match[2]));
     end = PARAMETER.lastIndex;
   }
-  const name = parameters.get('name');
-  if (name === undefined) throw new MalformedMultipart('a part has no name');
-  return { name, filename: extended(parameters.get('filename*')) ?? plain(parameters.get('filename')) };
+  const filename = extended(parameters.get('filename*')) ?? plain(parameters.get('filename'));
+  return { type: type.toLowerCase(), name: parameters.get('name') ?? null, filename };
 }
 
 function unescaped(quoted: string): string {
@@ -133,10 +157,22 @@ export function assertNotEncoded(headers: ReadonlyMap<string, string>): void {
 export function readBoundary(contentType: string | undefined): string | null {
   if (contentType === undefined) return null;
   if (PLAIN_TYPE.test(contentType)) return contentType.slice(PLAIN_TYPE_START.length);
+  return mediaTypeOf(contentType) === 'multipart/form-data' ? boundaryOf(contentType) : null;
+}
+
+/** Without its parameters, in lower case. */
+export function mediaTypeOf(contentType: string): string {
+  return contentType.slice(0, typeEnd(contentType)).trim().toLowerCase();
+}
+
+function typeEnd(contentType: string): number {
   const semicolon = contentType.indexOf(';');
-  const type = semicolon === -1 ? contentType : contentType.slice(0, semicolon);
-  if (type.trim().toLowerCase() !== 'multipart/form-data') return null;
-  const boundary = readParameter(contentType, type.length);
+  return semicolon === -1 ? contentType.length : semicolon;
+}
+
+/** Of any multipart type. Throws as `readBoundary`. */
+export function boundaryOf(contentType: string): string {
+  const boundary = readParameter(contentType, typeEnd(contentType));
   if (boundary === null) throw new MalformedMultipart('the content type has no boundary');
   if (boundary.length > MULTIPART_BOUNDARY_MAX || !BOUNDARY.test(boundary)) {
     throw new MalformedMultipart('the content type has an invalid boundary');
