@@ -65,13 +65,23 @@ function kindOfHead(head: string, extension: string): Kind {
 export interface Share {
   /** Of one package at most, by kind. */
   readonly ofKind: (kind: Kind) => number;
+  /** By the name of its folder; all are when it isn't given. */
+  readonly isChosen?: (name: string) => boolean;
+}
+
+/** The same half with the same seed. */
+export function isOfHalf(name: string, seed: string): boolean {
+  return ((createHash('sha256').update(`${seed} ${name}`).digest()[0] ?? 0) & 1) === 0;
 }
 
 /** In the order of packages and paths. Which ones are left out says the hash of their path, the same everywhere. */
-export async function chooseDocuments(folder: string, { ofKind }: Share): Promise<readonly Document[]> {
+export async function chooseDocuments(
+  folder: string,
+  { ofKind, isChosen = () => true }: Share,
+): Promise<readonly Document[]> {
   const digests = new Set<string>();
   const documents: Document[] = [];
-  for (const name of (await readdir(folder)).sort()) {
+  for (const name of (await readdir(folder)).filter(isChosen).sort()) {
     const root = join(folder, name);
     const found = (await readdir(root, { recursive: true, withFileTypes: true }).catch(() => []))
       .filter((entry) => entry.isFile())

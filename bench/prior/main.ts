@@ -7,7 +7,7 @@ import { Command } from 'commander';
 import { ownSignaturesDirectory, priorPath } from '../../src/paths.js';
 import { compile, windowsProgram } from '../compile.js';
 import { buildPrior, type Level, readCounts, renewFormats } from './build.js';
-import { chooseDocuments, type Kind, kinds } from './documents.js';
+import { chooseDocuments, isOfHalf, type Kind, kinds } from './documents.js';
 import { fetchPackages, type ListName, readPackages } from './packages.js';
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -50,9 +50,10 @@ async function fetchList(list: ListName, folder: string): Promise<void> {
   for (const { registry, name, version } of missing) print(`not to be had: ${registry} ${name} ${version}`);
 }
 
-async function count(folder: string, output: string): Promise<void> {
+async function count(folder: string, output: string, { half }: { readonly half?: string }): Promise<void> {
   const documents = await chooseDocuments(folder, {
     ofKind: (kind) => (MANY.has(kind) ? DOCUMENTS_OF_A_KIND : DOCUMENTS_OF_OTHERS),
+    ...(half !== undefined && { isChosen: (name: string) => isOfHalf(name, half) }),
   });
   const list = join(output, 'documents.txt');
   await mkdir(output, { recursive: true });
@@ -115,6 +116,7 @@ command
   .description('counts windows in the packages of a folder; takes 5 GB of memory')
   .argument('<folder>', 'with a folder for each package')
   .argument('<output>', 'a folder for the counts')
+  .option('--half <seed>', 'about half of the packages, chosen at random from the seed')
   .action(count);
 command
   .command('list')

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { compile, windowsProgram } from '../../../../bench/compile.js';
 import { buildPrior, readCounts, renewFormats } from '../../../../bench/prior/build.js';
+import { chooseDocuments, isOfHalf } from '../../../../bench/prior/documents.js';
 import { readPackages } from '../../../../bench/prior/packages.js';
 import type { Gate } from '../../../../src/engine/clamav/gates/candidates.js';
 import { openPrior, readPrior } from '../../../../src/engine/clamav/gates/prior.js';
@@ -126,6 +127,23 @@ t.test('the file that ships has what formats say, and all of it', async (t) => {
     readFileSync(copy).equals(readFileSync(priorPath)),
     'npm run prior -- formats was run after the last change of formats',
   );
+});
+
+t.test('a half is of whole packages, about half of them, and the same with the same seed', async (t) => {
+  const folder = temporaryFolder(t);
+  for (let index = 0; index < PACKAGES; index += 1) {
+    mkdirSync(join(folder, `package-${index}`));
+    for (const file of ['a', 'b']) writeFileSync(join(folder, `package-${index}`, file), `${file} ${index} `.repeat(8));
+  }
+  const chosen = async (seed: string): Promise<readonly string[]> => {
+    const isChosen = (name: string): boolean => isOfHalf(name, seed);
+    return (await chooseDocuments(folder, { ofKind: () => 2, isChosen })).map((one) => one.package);
+  };
+  const [one, other] = [await chosen('one'), await chosen('other')];
+  t.equal(one.length, 2 * new Set(one).size, 'both files of each');
+  t.ok(one.length > PACKAGES / 2 && one.length < (2 * PACKAGES * 3) / 4, `${one.length} files`);
+  t.same(await chosen('one'), one);
+  t.notSame(other, one);
 });
 
 t.test('what figures are measured with was not counted', async (t) => {
