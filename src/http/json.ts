@@ -1,4 +1,5 @@
 // JSON in and out: bodies bounded and validated by a schema, query strings likewise, and answers.
+import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
 import { Failure } from '../errors.js';
 import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
@@ -57,16 +58,50 @@ function validate<T>(schema: z.ZodType<T>, value: unknown): T {
 }
 
 function parse(text: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
     throw new Failure('badRequest', 'The body is not valid JSON');
   }
+  // The parser takes the last one of two fields with one name, others take the first.
+  if (textsIn(text) !== namesAndTexts(value)) throw new Failure('badRequest', 'A field is given twice');
+  return value;
+}
+
+/** How many names and texts there are in JSON that has been parsed. */
+function textsIn(json: string): number {
+  let quotes = 0;
+  for (let at = 0; at < json.length; at += 1) {
+    if (json[at] === '\\') at += 1;
+    else if (json[at] === '"') quotes += 1;
+  }
+  return quotes / 2;
+}
+
+/** How many are left of them. */
+function namesAndTexts(value: unknown): number {
+  let count = 0;
+  const rest = [value];
+  while (rest.length > 0) {
+    const one = rest.pop();
+    if (typeof one === 'string') count += 1;
+    if (typeof one !== 'object' || one === null) continue;
+    if (!Array.isArray(one)) count += Object.keys(one).length;
+    rest.push(...Object.values(one));
+  }
+  return count;
 }
 
 /** The body as text, at most JSON_BODY_BYTES. */
 async function receiveText(exchange: Exchange): Promise<string> {
-  return (await receiveBytes(exchange, JSON_BODY_BYTES)).toString('utf8');
+  return utf8Of(await receiveBytes(exchange, JSON_BODY_BYTES));
+}
+
+/** With U+FFFD in the place of its bytes it would be another text. Throws Failure `badRequest`. */
+export function utf8Of(body: Buffer): string {
+  if (!isUtf8(body)) throw new Failure('badRequest', 'The body is not UTF-8');
+  return body.toString('utf8');
 }
 
 /** The body exactly as it was sent, within the limit. Throws what readJson throws of a body that doesn't arrive. */

@@ -69,6 +69,10 @@ t.test('a file as it is, with its name in a header or in the query', async (t) =
   t.match(await named('100%.txt'), { body: { filename: '100%.txt' } }, 'nothing that is encoded');
   t.match(await named('a%ffb.txt'), { body: { filename: 'a\ufffdb.txt' } });
   t.match(await named('a%00%0d%0ab.txt'), { body: { filename: 'ab.txt' } });
+  for (const name of ['X-Filename', 'X-Metadata']) {
+    const other = { ...raw, 'X-Filename': 'a.txt', [name]: 'na\u00efve.txt' };
+    t.match(await send('x', other), wrong(`${name}: must be percent-encoded`), 'no byte gets lost in silence');
+  }
   t.match(await send('x', raw, '?filename=na%C3%AFve+x.txt'), { status: 200, body: { filename: 'naïve x.txt' } });
 });
 

@@ -15,7 +15,7 @@ t.teardown(() => server.stop());
 interface Sent {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | Uint8Array<ArrayBuffer>;
 }
 
 async function ask(path: string, sent: Sent = {}): Promise<{ status: number; body: string }> {
@@ -50,7 +50,7 @@ t.test('a parameter that nobody knows is a 400 on every route, after the credent
 t.test('what is wrong with a field is said in words of our own', async (t) => {
   const { accessToken } = await signIn(server.url);
   const headers = { Authorization: `Bearer ${accessToken}`, 'Content-Type': 'application/json' };
-  const post = (body: string) => ask('/web/keys', { method: 'POST', headers, body });
+  const post = (body: string | Uint8Array<ArrayBuffer>) => ask('/web/keys', { method: 'POST', headers, body });
   const foreign = /Invalid|Unrecognized|Too (big|small)|expected|zod/i;
   for (const [body, expected] of [
     ['{}', /name: is missing/],
@@ -63,6 +63,16 @@ t.test('what is wrong with a field is said in words of our own', async (t) => {
     t.match(answer, { status: 400, body: expected }, body);
     t.notMatch(answer.body, foreign, body);
   }
+  const scopes = '"scopes":["scan"],"expires":null';
+  for (const body of [
+    '{"name":"a","name":"b"}',
+    `{"name":"a",${scopes},"n\\u0061me":"a"}`,
+    '{"name":"a","x":[{"y":1,"y":1}]}',
+  ]) {
+    t.match(await post(body), { status: 400, body: /A field is given twice/ }, body);
+  }
+  t.match(await post(Uint8Array.from(Buffer.from('{"name":"\xff"}', 'latin1'))), { status: 400, body: /The body is not UTF-8/ });
+  t.match(await post(`{"name":"\\"a\\\\",${scopes}}`), { status: 201 }, 'quotes within texts');
   for (const query of ['size=0', 'size=x', 'page=-1', 'sort=x', 'size=201', 'infected=x']) {
     const answer = await ask(`/web/scans/stats?${query}`, { headers });
     t.match(answer, { status: 400 }, query);

@@ -1,10 +1,9 @@
 // Which reader a body is for: a form, a file as it is, or a text that names a URL. The content type says it.
-import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import { Failure } from '../../errors.js';
 import { baseName, percentDecoded } from '../../filename.js';
 import type { Exchange } from '../../http/exchange.js';
-import { parseJson, readQuery } from '../../http/json.js';
+import { parseJson, readQuery, utf8Of } from '../../http/json.js';
 import { MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
 import { type FormTarget, MultipartReader } from './multipart-reader.js';
 import { optionFields, optionNamed, RequestOptions, type SaidOptions } from './options.js';
@@ -46,7 +45,6 @@ const UrlBody = z.strictObject({
     .describe('A file is sent as a form, or as it is.'),
   ...optionFields,
 });
-type UrlBody = z.infer<typeof UrlBody>;
 /** The same before it is read. */
 type UrlFields = SaidOptions & { readonly url?: string | undefined };
 
@@ -92,13 +90,19 @@ function mediaTypeOf(headers: Exchange['headers']): string {
 function saidBeside(metadataHeader: string | undefined, query: ScanQuery): RequestOptions {
   const options = new RequestOptions();
   if (query !== NO_QUERY) options.addAll(query);
-  if (metadataHeader !== undefined) options.set('metadata', percentDecoded(metadataHeader));
+  if (metadataHeader !== undefined) options.set('metadata', decodedHeader('X-Metadata', metadataHeader));
   return options;
+}
+
+/** Libraries read other bytes as Latin-1 or as UTF-8, and uWebSockets.js drops them at both ends. */
+function decodedHeader(name: string, value: string): string {
+  if (/[^\t\x20-\x7e]/.test(value)) throw new Failure('badRequest', `${name}: must be percent-encoded`);
+  return percentDecoded(value);
 }
 
 function nameOf(header: string | undefined, parameter: string | undefined): string | null {
   if (header !== undefined && parameter !== undefined) throw new Failure('badRequest', 'filename: given twice');
-  return baseName(parameter ?? percentDecoded(header ?? ''));
+  return baseName(parameter ?? decodedHeader('X-Filename', header ?? ''));
 }
 
 /** The content is the body. */
@@ -154,33 +158,15 @@ class UrlReader implements BodyReader {
   }
 
   end(): string {
-    const body = Buffer.concat(this.#chunks);
-    // With U+FFFD in the place of its bytes it would be another URL.
-    if (!isUtf8(body)) throw new Failure('badRequest', 'The body is not UTF-8');
-    const { url, ...said } = this.#read(body.toString('utf8'));
+    const { url, ...said } = this.#read(utf8Of(Buffer.concat(this.#chunks)));
     this.options.addAll(said);
     if (url === undefined) throw new Failure('nothingToScan');
     return url;
   }
 }
 
-function readObject(text: string): UrlBody {
-  const body = parseJson(UrlBody, text);
-  // The parser takes the last one of two fields with one name, others take the first.
-  const fields = Object.values(z.record(z.string(), z.unknown()).parse(JSON.parse(text)));
-  const texts = fields.length + fields.filter((field) => field !== null).length;
-  if (textsIn(text) !== texts) throw new Failure('badRequest', 'A field is given twice');
-  return body;
-}
-
-/** How many names and texts there are in JSON that has been parsed. */
-function textsIn(json: string): number {
-  let quotes = 0;
-  for (let at = 0; at < json.length; at += 1) {
-    if (json[at] === '\\') at += 1;
-    else if (json[at] === '"') quotes += 1;
-  }
-  return quotes / 2;
+function readObject(text: string): z.infer<typeof UrlBody> {
+  return parseJson(UrlBody, text);
 }
 
 function readPairs(text: string): UrlFields {
