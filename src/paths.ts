@@ -27,5 +27,7 @@ export const ruleValidationPath = fromRoot('dist/src/engine/yara/rule-validation
 export const dashboardDirectory = fromRoot('dist/dashboard');
 export const bundledProgramPath = fromRoot('dist/program/program.js');
 export const mainPath = fromRoot('dist/src/main.js');
+/** Where `npm start` keeps its data. */
+export const programDataDirectory = fromRoot('data');
 /** Made when there is none, and left out where it can't be. */
 export const compileCacheDirectory = fromRoot('dist/.compiled');

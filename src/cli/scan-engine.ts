@@ -1,6 +1,7 @@
 // The contents of `sluice scan` without a server: through an engine in this process.
 import type { Config } from '../config/config.js';
 import { loadSignatures } from '../engine/signatures.js';
+import { createStandings, MEANINGS } from '../engine/standing.js';
 import { ScanPool } from '../engine/threads/pool.js';
 import { findSandbox } from '../engine/threads/sandbox.js';
 import { scanOnce } from '../engine/threads/scan-once.js';
@@ -47,7 +48,11 @@ export async function startEngineExaminer({
   });
   const interrupted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
   try {
-    await Promise.race([signatures.ready(), interrupted]);
+    const engine = await Promise.race([signatures.ready(), interrupted]);
+    if (engine !== undefined && createStandings(config.signatureFolders, Date.now)(engine) === 'starter') {
+      const todo = "`sluice signatures update` fetches ClamAV's";
+      note(`${engine.signatureCount} signatures serve, ${MEANINGS.starter}. ${todo}`);
+    }
   } catch (error) {
     note(`the signatures could not be loaded: ${messageOfError(error)}`);
     await signatures.stop();

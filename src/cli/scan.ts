@@ -12,6 +12,7 @@ import { type FileReport, jsonFormat, type Summary, textFormat } from './report.
 import { startEngineExaminer } from './scan-engine.js';
 import { type Examiner, scanFiles } from './scan-files.js';
 import { createServerExaminer, ServerRefuses } from './scan-server.js';
+import { findServiceOfScan } from './service-place.js';
 import { walk } from './walk.js';
 
 export interface ScanCommand {
@@ -71,7 +72,7 @@ async function openExaminer(
   const { stop, progress, note } = around;
   const { server } = command;
   if (server === null) {
-    const config = readConfig(env);
+    const config = readConfig(findServiceOfScan(env));
     const gatesDirectory = config.hasGates ? await gatesFolder(command.paths, env) : null;
     return await startEngineExaminer({
       ...{ config, gatesDirectory, note },

@@ -6,11 +6,11 @@ import { performance } from 'node:perf_hooks';
 import type { BootstrapAccount } from '../account/users.js';
 import { type Config, reachableUrl, readConfig } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
+import { createStandings, MEANINGS } from '../engine/standing.js';
 import { messageOfError } from '../error-text.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { comeFirst } from '../process-addon.js';
-import { createStandings, type Standing } from '../service/engine.js';
 import { inheritedPlaces, type OpenPlaces, openPlaces } from '../service/places.js';
 import { prepareService, type ServerParts, serveUntilStopped } from '../service/server.js';
 import type { Service } from '../service/service.js';
@@ -149,13 +149,6 @@ function warnOfRights(log: Log): void {
     "the process that scans has root's capabilities: start it as another user, or with its supervisor, which takes them away",
   );
 }
-
-const MEANINGS: Readonly<Record<Standing, string>> = {
-  starter: 'only those that ship with Sluice: they find test files and a few shells, and call nearly all malware clean',
-  old: "with ClamAV's, which are more than a day old: the newest malware is not among them",
-  current: "with ClamAV's, less than a day old",
-  other: "without ClamAV's daily database",
-};
 
 /** On a terminal as text; otherwise a line of the log, a warning where something is to be done. */
 function tellOfSignatures(engine: Engine, config: Config, url: string, log: Log): void {

@@ -16,6 +16,7 @@ import { z } from 'zod';
 import { isClosedToOthers, isOursOrRoots } from '../engine/owned-folder.js';
 import { codeOf, messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
+import { programDataDirectory } from '../paths.js';
 import { Refusal } from './output.js';
 
 /** Below the data folder: the variables of the service that runs there, or ran there last. */
@@ -71,13 +72,19 @@ function isForeign(folder: string): boolean {
 }
 
 /** For commands that work without a service as well: null where none is found. */
-export function findServiceIfAny(env: Environment): Environment | null {
+export function findServiceIfAny(env: Environment, places: Partial<Places> = {}): Environment | null {
   try {
-    return findService(env, { dataDirectory: null });
+    return findService(env, { dataDirectory: null, ...places });
   } catch (error) {
     if (error instanceof Refusal) return null;
     throw error;
   }
+}
+
+/** Its signatures are looked for where the program is, not where it is started: what lies there may be what is to be scanned. */
+export function findServiceOfScan(env: Environment): Environment {
+  const found = findServiceIfAny(env, { directories: [programDataDirectory, UNIT_DIRECTORY] });
+  return found ?? { ...env, DATA_DIR: isSet(env['DATA_DIR']) ? env['DATA_DIR'] : programDataDirectory };
 }
 
 function isSet(value: string | undefined): value is string {

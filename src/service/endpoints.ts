@@ -1,7 +1,9 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
+
 import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Engine, ReloadState, SignatureState } from '../engine/engine.js';
+import { type Standing, standings } from '../engine/standing.js';
 import type { Confinement } from '../engine/threads/sandbox.js';
 import { codeOf } from '../error-text.js';
 import type { HistoryState } from '../history/history.js';
@@ -13,7 +15,6 @@ import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { Postgres } from '../store/postgres.js';
 import type { OutboxLook } from '../webhooks/deliveries.js';
 import { WireTime, wireDay, wireTime } from '../wire-text.js';
-import { type Standing, standings } from './engine.js';
 
 export interface RouteParts {
   /** What the rooms serve: scans, accounts, billing. */

@@ -2,14 +2,12 @@
 
 import { join } from 'node:path';
 import { memoryUsage } from 'node:process';
-import type { Config, SignatureFolders } from '../config/config.js';
+import type { Config } from '../config/config.js';
 import type { Engine, SignatureEvent, SignatureState } from '../engine/engine.js';
-import { presentFolders } from '../engine/folders.js';
 import { loadSignatures, type Signatures } from '../engine/signatures.js';
 import { ScanPool } from '../engine/threads/pool.js';
 import { type FoundSandbox, findSandbox } from '../engine/threads/sandbox.js';
 import type { Log } from '../log.js';
-import { ownSignaturesDirectory } from '../paths.js';
 import { endsWithin } from '../waiting/within.js';
 
 export type StartedEngine = Awaited<ReturnType<typeof startEngine>>;
@@ -177,25 +175,4 @@ const STEP_BYTES = 64 * 1024 * 1024;
  */
 export function enoughBytes(residentBytes: number, share: number): number {
   return Math.ceil(((residentBytes / Math.max(0.1, share)) * MARGIN) / STEP_BYTES) * STEP_BYTES;
-}
-
-export const standings = ['starter', 'current', 'old', 'other'] as const;
-export type Standing = (typeof standings)[number];
-
-/** Seconds: ClamAV makes a daily database every day. */
-const OLD_FROM_S = 24 * 60 * 60;
-
-/** Which folders count is looked up once for each load: what is put into them later does not serve yet. */
-export function createStandings(
-  folders: SignatureFolders,
-  now: () => number,
-): (engine: Pick<Engine, 'epoch' | 'dailyBuiltAt'>) => Standing {
-  let seen = { epoch: 0, isStarter: false };
-  return ({ epoch, dailyBuiltAt }) => {
-    if (dailyBuiltAt !== null) return now() / 1000 - dailyBuiltAt < OLD_FROM_S ? 'current' : 'old';
-    if (seen.epoch !== epoch) {
-      seen = { epoch, isStarter: presentFolders(folders).every((folder) => folder === ownSignaturesDirectory) };
-    }
-    return seen.isStarter ? 'starter' : 'other';
-  };
 }

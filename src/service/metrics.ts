@@ -1,6 +1,8 @@
 // What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
+
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Engine, SignatureState } from '../engine/engine.js';
+import type { Standing } from '../engine/standing.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { UnavailableReason } from '../errors.js';
 import type { HistoryState } from '../history/history.js';
@@ -10,7 +12,7 @@ import type { EndedScan } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
 import type { OutboxLook, OutboxState } from '../webhooks/deliveries.js';
 import type { Outbox } from '../webhooks/sender.js';
-import type { LoadCounts, Standing } from './engine.js';
+import type { LoadCounts } from './engine.js';
 import { RequestMetrics, ScanMetrics } from './scan-metrics.js';
 
 export interface MetricsParts {

@@ -1,10 +1,12 @@
 // The operators' room put together: what their routes read of this process, and what they may set going.
+
 import { hostname } from 'node:os';
 import { memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { AdmissionStore } from '../admission/admission.js';
 import type { Config } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
+import type { Standing } from '../engine/standing.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { History } from '../history/history.js';
 import type { Exchange } from '../http/exchange.js';
@@ -17,7 +19,6 @@ import type { UploadMemory } from '../scan/memory/memory.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
 import { wireTime } from '../wire-text.js';
-import type { Standing } from './engine.js';
 
 /** What operators ask the supervisor for, which has rights that server processes have given up, and keeps what all of them share. */
 export type OperatorReport = { readonly kind: 'allow'; readonly sha256: string } | { readonly kind: 'update' };

@@ -66,7 +66,10 @@ t.test('clean files: a line for each, in order, and exit code 0', async (t) => {
   const ended = await scan(t, folder(t, { 'd/b': 'b', 'd/a': 'a', 'd/c/x': 'x', 'd/empty': '', z: 'z' }), ['z', 'd']);
   t.same(lines(ended), ['z: CLEAN', 'd/a: CLEAN', 'd/b: CLEAN', 'd/c/x: CLEAN', 'd/empty: CLEAN']);
   t.match(ended.stdout, /\nScanned 5 files: 5 clean, 0 infected, 0 incomplete, 0 failed \(.*\)\n$/);
-  t.equal(ended.stderr, '');
+  t.match(
+    ended.stderr,
+    /^sluice: 16 signatures serve, only those that ship with Sluice: .*`sluice signatures update`.*\n$/,
+  );
   t.equal(ended.code, 0);
 });
 
@@ -126,7 +129,7 @@ t.test('links and special files in folders are skipped with a note, named links 
   const ended = await scan(t, path, ['d']);
   t.same(lines(ended), ['d/a: CLEAN']);
   t.match(ended.stdout, '3 skipped');
-  t.equal(
+  t.match(
     ended.stderr,
     'sluice: skipped d/link: a symbolic link\nsluice: skipped d/loop: a symbolic link\nsluice: skipped d/pipe: a named pipe\n',
   );
@@ -253,7 +256,7 @@ t.test('a reader that goes away ends the scan', async (t) => {
   running.process.stdout?.destroy();
   const ended = await running.ended;
   t.equal(ended.code, 2);
-  t.equal(ended.stderr, '');
+  t.notMatch(ended.stderr, /EPIPE|Error/);
 });
 
 t.test(

@@ -116,6 +116,17 @@ t.test('status and newer signatures are about the service whose folder it is, on
     code: 0,
     stdout: `${join(folder, 'b.ndb')} is new\nA running service takes them over by itself.\n`,
   });
+  writeFileSync(join(elsewhere, 'marked'), 'a new mark');
+  t.match(await sluice(elsewhere, env, 'scan', 'marked'), { code: 1, stdout: /^marked: INFECTED/, stderr: '' });
+  // What lies beside a file has no say in what is said of it.
+  mkdirSync(join(elsewhere, 'data', 'signatures'), { recursive: true });
+  writeFileSync(join(elsewhere, 'data', 'signatures', 'b.ndb'), bodySignature('Test.New', 'a new mark'));
+  t.match(await sluice(elsewhere, {}, 'scan', 'marked'), { code: 0, stdout: /^marked: CLEAN/ });
+  writeFileSync(
+    join(elsewhere, 'data', 'service.json'),
+    `{"DATABASE_URL":"postgres://x/","SIGNATURES_DIR":"${folder}"}`,
+  );
+  t.match(await sluice(elsewhere, {}, 'scan', 'marked'), { code: 0, stderr: /^sluice: 16 signatures serve/ });
   const none = { DATA_DIR: join(elsewhere, 'none') };
   t.match(await sluice(elsewhere, none, 'signatures', 'update', '--from', from), {
     code: 0,

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { createStandings } from '../../src/engine/standing.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { createStandings } from '../../src/service/engine.js';
 import { temporaryFolder } from '../native/engine.js';
 
 const DAY_S = 24 * 60 * 60;
