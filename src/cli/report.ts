@@ -32,7 +32,7 @@ export interface Summary {
   readonly skipped: number;
   readonly bytes: number;
   readonly durationMs: number;
-  /** A signal ended the scan before its end. */
+  /** A signal, a reader that is gone or a server that refuses ended the scan before its end. */
   readonly interrupted: boolean;
 }
 
@@ -73,7 +73,7 @@ function summaryText({ files, clean, infected, incomplete, failed, skipped, byte
   const counts = [`${clean} clean`, `${infected} infected`, `${incomplete} incomplete`, `${failed} failed`];
   if (skipped > 0) counts.push(`${skipped} skipped`);
   const seconds = (durationMs / 1000).toFixed(1);
-  const head = interrupted ? 'Interrupted after' : 'Scanned';
+  const head = interrupted ? 'Stopped after' : 'Scanned';
   return `${head} ${files} ${files === 1 ? 'file' : 'files'}: ${counts.join(', ')} (${megabytes(bytes)} MB in ${seconds} s)`;
 }
 

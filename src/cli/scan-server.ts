@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { v4 as uuidv4 } from 'uuid';
 import { z } from 'zod';
-import { messageOfError } from '../error-text.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import { CONTENT_LIMIT_BYTES } from '../limits.js';
 import { parseJson, parseUrl } from '../wire-text.js';
 import type { Examined, Examiner } from './scan-files.js';
@@ -54,7 +54,7 @@ export function createServerExaminer(options: ScanServerOptions): Examiner {
       // Of its own: a request takes no memory that threads share.
       body: Uint8Array.from(content),
       // The key is for this server.
-      redirect: 'error',
+      redirect: 'manual',
       signal: AbortSignal.any([options.signal, AbortSignal.timeout(ANSWER_MS)]),
     });
   }
@@ -108,7 +108,10 @@ type Attempt =
     }
   | { readonly kind: 'unreachable'; readonly reason: string };
 
-/** Throws ServerRefuses for a key that may not scan. */
+/** No connection, or one that broke. Others, such as a certificate that is wrong or a name that nobody has, stay as they are. */
+const MAY_PASS = /^(?:E(?:AI_AGAIN|CONN\w+|HOSTUNREACH|NETDOWN|NETUNREACH|PIPE|TIMEDOUT)|UND_ERR_\w+)$/;
+
+/** Throws ServerRefuses for a key that may not scan, and where no server of ours can be reached so. */
 async function attempt(send: () => Promise<Response>): Promise<Attempt> {
   let answer: Response;
   let text: string;
@@ -117,12 +120,18 @@ async function attempt(send: () => Promise<Response>): Promise<Attempt> {
     text = await answer.text();
   } catch (error) {
     const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-    return { kind: 'unreachable', reason: `no answer: ${messageOfError(cause)}` };
+    const reason = `no answer: ${messageOfError(cause)}`;
+    // A DOMException: its time is over, or nobody waits any more.
+    if (cause instanceof DOMException || MAY_PASS.test(codeOf(cause) ?? '')) return { kind: 'unreachable', reason };
+    throw new ServerRefuses(reason);
   }
   const { status } = answer;
   if (status === 200) return said(resultOf(text, answer.headers.get('x-scan-notice')));
-  const reason = reasonIn(text, status);
-  if (status === 401 || status === 403) throw new ServerRefuses(`the server says ${status}: ${reason}`);
+  const reason = reasonIn(text);
+  const elsewhere = answer.headers.get('location');
+  if (elsewhere !== null)
+    throw new ServerRefuses(`the server says ${status}: name the address that it leads to, ${elsewhere}`);
+  if ([401, 403, 404, 405].includes(status)) throw new ServerRefuses(`the server says ${status}: ${reason}`);
   if (status === 422) {
     return said({
       finding: { kind: 'incomplete', reason: reason.replace(/^Scan incomplete: /, '') },
@@ -149,8 +158,8 @@ function resultOf(text: string, notice: string | null): Examined {
   return { finding: { kind: 'infected', virusName: virusName ?? '', notices }, durationMs };
 }
 
-function reasonIn(text: string, status: number): string {
+function reasonIn(text: string): string {
   const problem = Problem.safeParse(parseJson(text));
-  if (!problem.success) return `no answer of Sluice (${status})`;
+  if (!problem.success) return 'no answer of Sluice';
   return problem.data.message ?? problem.data.error;
 }

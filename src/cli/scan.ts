@@ -6,7 +6,15 @@ import { isAbsolute, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { readConfig } from '../config/config.js';
 import { isClosedToOthers, isOurs } from '../engine/owned-folder.js';
-import { createOutput, EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, EXIT_SIGNAL_BASE, escapePath } from './output.js';
+import {
+  createOutput,
+  EXIT_CLEAN,
+  EXIT_FAILED,
+  EXIT_INFECTED,
+  EXIT_SIGNAL_BASE,
+  escapePath,
+  escapeText,
+} from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { type FileReport, jsonFormat, type Summary, textFormat } from './report.js';
 import { startEngineExaminer } from './scan-engine.js';
@@ -71,6 +79,10 @@ async function openExaminer(
 ): Promise<Opened | null> {
   const { stop, progress, note } = around;
   const { server } = command;
+  if (server === null && command.key !== null) {
+    note('--key is for --server, which is not given');
+    return null;
+  }
   if (server === null) {
     const config = readConfig(findServiceOfScan(env));
     const gatesDirectory = config.hasGates ? await gatesFolder(command.paths, env) : null;
@@ -85,8 +97,13 @@ async function openExaminer(
     note('a server asks for a key: --key, or SLUICE_API_KEY in the environment');
     return null;
   }
+  // It comes to nobody's eyes, not even in the error of a request that can't be made with it.
+  if (!/^[\x21-\x7e]+$/.test(key)) {
+    note('the key has characters that no key has');
+    return null;
+  }
   try {
-    const onWait = (seconds: number, reason: string) => note(`${reason}: waiting ${seconds} s`);
+    const onWait = (seconds: number, reason: string) => note(`${escapeText(reason)}: waiting ${seconds} s`);
     return createServerExaminer({ url: server, key, signal: stop.signal, onWait });
   } catch (error) {
     if (!(error instanceof ServerRefuses)) throw error;
@@ -111,7 +128,7 @@ async function scanWith(examiner: Opened, command: ScanCommand, around: Surround
           return await examiner.examine(content, filename);
         } catch (error) {
           if (!(error instanceof ServerRefuses)) throw error;
-          refusal ??= error.message;
+          refusal ??= escapeText(error.message);
           stop.abort();
           throw error;
         }

@@ -66,7 +66,37 @@ t.test('by a server', async (t) => {
     t.notMatch(refused.stdout, /CLEAN/);
     t.match(await scan(t, path, [...to, 'd'], { SLUICE_API_KEY: '' }), { code: 2, stderr: /a server asks for a key/ });
     t.match(await scan(t, path, ['--server', 'ftp://x', 'd']), { code: 2, stderr: /must be an address/ });
+    const alone = await scan(t, path, ['--key', API_KEY, 'd']);
+    t.match(alone, { code: 2, stderr: 'sluice: --key is for --server, which is not given\n' });
+    const torn = await scan(t, path, [...to, 'd'], { SLUICE_API_KEY: `${API_KEY}\r` });
+    t.match(torn, { code: 2, stderr: 'sluice: the key has characters that no key has\n' });
   });
+});
+
+t.test('where no server of ours can be reached by that address, it is said at once', async (t) => {
+  const server = createServer((request, response) => {
+    request.resume();
+    if (request.url === '/moved/api/v1/scans')
+      response.writeHead(301, { Location: 'https://scan.example.com/\u009b' }).end();
+    else response.writeHead(404).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const { port }: AddressInfo = Object(server.address());
+  const path = folder(t);
+  writeFileSync(join(path, 'a'), 'a');
+  for (const [url, said] of [
+    [`http://127.0.0.1:${port}`, 'the server says 404: no answer of Sluice'],
+    [
+      `http://127.0.0.1:${port}/moved`,
+      'the server says 301: name the address that it leads to, https://scan.example.com/\\x9b',
+    ],
+    [`https://127.0.0.1:${port}`, /no answer: .*SSL/],
+    ['http://127.0.0.1:6000', 'no answer: bad port'],
+  ] as const) {
+    const { code, stdout, stderr } = await scan(t, path, ['--server', url, 'a']);
+    t.match([code, stdout, stderr], [2, /^\nStopped after 0 files/, said], url);
+  }
 });
 
 t.test('what is refused for now is sent again with its Idempotency-Key, when the server has said', async (t) => {
