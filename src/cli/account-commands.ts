@@ -9,7 +9,7 @@ import type { NewKeyOptions } from './users.js';
 const COMMON_HELP = `
 Works on the store of a service, beside running servers or without them, and never makes one: on DATABASE_URL, or on what the service in DATA_DIR
 uses. Without both they are looked for in /etc/sluice.env, ./data and /var/lib/sluice.
-With REDIS_URL these hear of a change at once, without it within 15 seconds.
+Running servers hear of a change at once with REDIS_URL, otherwise within 15 seconds.
 Exit codes: 0 done, 2 not done (the reason is on stderr), 78 wrong configuration.
 
 ${environmentHelp(['DATABASE_URL', 'DATABASE_USER', 'DATA_DIR', 'REDIS_URL', 'PLANS'])}`;
@@ -113,7 +113,8 @@ function addBackupCommands(program: Command, env: NodeJS.ProcessEnv, finish: (ex
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', RESTORE_HELP)
     .action(async (file: string, options: Common) => {
-      const place = options.dataDir === undefined ? env : { ...env, DATA_DIR: options.dataDir };
+      const { DATABASE_URL: _, ...rest } = env;
+      const place = options.dataDir === undefined ? env : { ...rest, DATA_DIR: options.dataDir };
       finish(
         await exitCodeOf(async () => (await import('./backup.js')).restore(readConfig(place), { file, ...options })),
       );

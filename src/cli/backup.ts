@@ -1,6 +1,6 @@
 // `sluice backup` and `sluice restore`: all that the database has, as one moment saw it, into a file and out of it again.
 import { createReadStream } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import { access, constants, open, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -41,8 +41,13 @@ async function* batchesOf(tx: Queries): AsyncGenerator<Batch> {
 
 /** All or nothing. Throws a Refusal where the store has accounts already, or the file is another version's. */
 export async function restore(config: Config, { file, json }: Output & { readonly file: string }): Promise<void> {
+  // A name that is mistyped makes no store.
+  await access(file, constants.R_OK).catch((error: unknown) => {
+    throw new Refusal(`${file} can't be read: ${messageOfError(error)}`);
+  });
   const rows = await withNewStore(config, (sql) => restoreInto(sql, file));
-  print(json ? `${safeJson({ rows })}\n` : `${rows} rows are back. Start the service: sluice serve\n`);
+  const place = config.databaseUrl === null ? `DATA_DIR=${config.dataDirectory}` : 'the same DATABASE_URL';
+  print(json ? `${safeJson({ rows })}\n` : `${rows} rows are back: start \`sluice serve\` with ${place}\n`);
 }
 
 async function restoreInto(sql: Sql, file: string): Promise<number> {

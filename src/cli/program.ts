@@ -1,5 +1,5 @@
 // The command line: its commands, their options and help, and the exit code of whatever comes out.
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, type Option } from 'commander';
 import { ConfigError, readVersion } from '../config/config.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
 import { addAccountCommands, DATA_DIR_OPTION } from './account-commands.js';
@@ -20,24 +20,26 @@ ${environmentHelp()}`;
 const SCAN_HELP = `
 Folders are scanned with everything below them; links inside them are not followed. An empty file is clean.
 A file over SCAN_MAX_SIZE_MB (200), or one that the engine could not look at as a whole, is INCOMPLETE.
-With --server no engine is loaded here: contents go to the server, which takes a unit of the key's hour for each and has 10 MB as its limit. What it says of
-later (Retry-After) is waited for, also the end of the hour; an upload that is repeated is scanned once.
-From 8 MB on it scans with gates (ENGINE_GATES), the first time after some seconds: what they are made of is kept in XDG_CACHE_HOME/sluice (~/.cache/sluice).
+Signatures and variables are those of the service of this machine, if it is found: by DATA_DIR, /etc/sluice.env, the folder "data"
+of the program, or /var/lib/sluice. From 8 MB on it scans with gates (ENGINE_GATES), the first time after some seconds: what they
+are made of is kept in XDG_CACHE_HOME/sluice (~/.cache/sluice).
+With --server no engine is loaded here: contents go to the server, which takes a unit of the key's hour for each and has 10 MB as
+its limit. What it says of later (Retry-After) is waited for, also the end of the hour; an upload that is repeated is scanned once.
 Exit codes: 0 everything is clean, 1 something is infected, 2 something failed or is incomplete and nothing is
 infected, 78 wrong configuration, 130 interrupted.
 
-${environmentHelp(['ENGINE', 'ENGINE_GATES', 'SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'SANDBOX', 'ENCRYPTED_ARCHIVES'])}`;
+${environmentHelp(['DATA_DIR', 'ENGINE', 'ENGINE_GATES', 'SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'SANDBOX', 'ENCRYPTED_ARCHIVES'])}`;
 
 const STATUS_HELP = `
 Engine and signatures, keys and quota, the database, and the journal of the history: how many rows wait for the database, and for how long.
+Where the server is, DATA_DIR knows, or /etc/sluice.env, ./data or /var/lib/sluice; PORT and HOST say it themselves.
 Exit codes: 0 scans are served, 2 they are not, or no server answers, 78 wrong configuration.
 
-${environmentHelp(['PORT', 'HOST'])}`;
+${environmentHelp(['DATA_DIR', 'PORT', 'HOST'])}`;
 
 const RECONCILE_HELP = `
-The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one (with
-the embedded database: without one). Customers are read page by page; a running service learns of new plans
-within a minute.
+The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one. Customers are
+read page by page; a running service learns of new plans within a minute.
 Exit codes: 0 every customer was read, 2 some could not be, or another process is at it, 78 wrong configuration, or
 billing is off, 130 interrupted.
 
@@ -59,6 +61,7 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .version(readVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .helpCommand(false)
+    .configureHelp({ optionDescription: described })
     .showHelpAfterError('(--help says what there is)')
     .exitOverride();
   program
@@ -93,6 +96,7 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
   program
     .command('billing')
     .description('what users pay for')
+    .helpCommand(false)
     .command('reconcile')
     .description('read every customer from Stripe and repair their plans')
     .option(...DATA_DIR_OPTION)
@@ -106,6 +110,13 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
   } catch (error) {
     return exitCodeOf(error);
   }
+}
+
+/** That an option which is not given is not there needs no words. */
+function described({ description, defaultValue }: Option): string {
+  return typeof defaultValue === 'string' && defaultValue !== ''
+    ? `${description} (default: ${defaultValue})`
+    : description;
 }
 
 function addScanCommand(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {

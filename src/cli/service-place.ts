@@ -23,7 +23,7 @@ import { Refusal } from './output.js';
 const FILE_NAME = 'service.json';
 /** What a command needs to be about the same accounts, plans, nodes, signatures and server. Secrets of others (Stripe's) stay where they are. */
 const KEPT = [
-  ...['DATABASE_URL', 'DATABASE_USER', 'REDIS_URL', 'PLANS', 'HOST', 'PORT'],
+  ...['DATABASE_URL', 'DATABASE_USER', 'REDIS_URL', 'PLANS', 'HOST', 'PORT', 'BASE_URL'],
   ...['ENGINE', 'SIGNATURES_DIR', 'SIGNATURES_MIRROR', 'SIGNATURES_URLS'],
 ];
 export type Environment = Readonly<Record<string, string | undefined>>;

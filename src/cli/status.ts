@@ -30,7 +30,9 @@ export async function status({ json }: { readonly json: boolean }, env: NodeJS.P
     const response = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(TIMEOUT_MS) });
     answer = readiness.parse(await response.json());
   } catch {
-    process.stderr.write(`sluice: no server of ours answers at ${url}; PORT and HOST say where to look\n`);
+    process.stderr.write(
+      `sluice: no server of ours answers at ${url}; DATA_DIR, or PORT and HOST, say where to look\n`,
+    );
     return EXIT_FAILED;
   }
   process.stdout.write(json ? `${JSON.stringify(answer, null, 2)}\n` : textOf(answer));

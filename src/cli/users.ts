@@ -27,6 +27,7 @@ import {
 import type { Config } from '../config/config.js';
 import { freePlanOf, limitOf, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
+import { wordsFor } from '../http/json.js';
 import { type Actor, record } from '../operator/audit.js';
 import type { Sql } from '../store/postgres.js';
 import { escapeText, Refusal, safeJson, table } from './output.js';
@@ -175,9 +176,9 @@ export function unknownUser(email: string): Refusal {
 
 /** The text as the field takes it; throws Refusal with what is wrong. */
 export function checked<Value>(what: string, field: z.ZodType<Value>, text: unknown): Value {
-  const parsed = field.safeParse(text);
+  const parsed = field.safeParse(text, { error: wordsFor });
   if (parsed.success) return parsed.data;
-  throw new Refusal(`${what} ${parsed.error.issues.map(({ message }) => message).join(', ')}`);
+  throw new Refusal(`${what} ${parsed.error.issues[0]?.message ?? 'is not valid'}`);
 }
 
 export function assertPlan(config: Config, plan: string): void {
@@ -243,7 +244,8 @@ function limitsOf(...given: Parameters<typeof limitsIn>): ReturnType<typeof limi
     return limitsIn(...given);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    throw new Refusal(error.message);
+    const [field = '', problem = ''] = error.message.split(': ');
+    throw new Refusal(`${field === 'expires' ? '--expires' : '--hourly-limit'} ${problem}`);
   }
 }
 

@@ -152,7 +152,7 @@ function parseFields<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
   return schema.safeParse(Object.fromEntries(present), { error: wordsFor });
 }
 
-function wordsFor(issue: z.core.$ZodRawIssue): string {
+export function wordsFor(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       return issue.input === undefined ? 'is missing' : `must be ${KINDS[issue.expected] ?? 'of another kind'}`;

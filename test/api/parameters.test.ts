@@ -71,7 +71,10 @@ t.test('what is wrong with a field is said in words of our own', async (t) => {
   ]) {
     t.match(await post(body), { status: 400, body: /A field is given twice/ }, body);
   }
-  t.match(await post(Uint8Array.from(Buffer.from('{"name":"\xff"}', 'latin1'))), { status: 400, body: /The body is not UTF-8/ });
+  t.match(await post(Uint8Array.from(Buffer.from('{"name":"\xff"}', 'latin1'))), {
+    status: 400,
+    body: /The body is not UTF-8/,
+  });
   t.match(await post(`{"name":"\\"a\\\\",${scopes}}`), { status: 201 }, 'quotes within texts');
   for (const query of ['size=0', 'size=x', 'page=-1', 'sort=x', 'size=201', 'infected=x']) {
     const answer = await ask(`/web/scans/stats?${query}`, { headers });

@@ -153,12 +153,22 @@ t.test('on Postgres', async (t) => {
       [
         ['key', 'create', 'ada@example.com', '--name', 'x', '--hourly-limit', '1000000'],
         '',
-        'hourlyLimit: must be at most',
+        '--hourly-limit must be at most',
       ],
       [
         ['key', 'create', 'ada@example.com', '--name', 'x', '--expires', '2020-01-01T00:00:00'],
         '',
-        'expires: must be in the',
+        '--expires must be in the',
+      ],
+      [
+        ['key', 'create', 'ada@example.com', '--name', 'x', '--hourly-limit', 'ten'],
+        '',
+        '--hourly-limit must be a number\n',
+      ],
+      [
+        ['key', 'create', 'ada@example.com', '--name', 'x', '--expires', 'soon'],
+        '',
+        '--expires must be a UTC time like 2030-01-31T00:00:00\n',
       ],
       [['key', 'revoke', 'f'.repeat(32)], '', 'There is no such live key; `sluice key list EMAIL`'],
       [['key', 'revoke', "' OR 1=1"], '', 'There is no such live key'],

@@ -1,6 +1,6 @@
 // A backup that is made while the service serves, and the service that comes of it.
 import { execFile } from 'node:child_process';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -15,8 +15,10 @@ import { upload } from '../fixtures/upload.js';
 
 const run = promisify(execFile);
 
-async function cli(...args: string[]): Promise<{ readonly code: number; readonly text: string }> {
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
+const cli = (...args: string[]) => cliWith({}, ...args);
+
+async function cliWith(more: object, ...args: string[]): Promise<{ readonly code: number; readonly text: string }> {
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], ...more };
   return await run(process.execPath, [mainPath, ...args], { env }).then(
     ({ stdout }) => ({ code: 0, text: stdout }),
     (error: { code: number; stderr: string }) => ({ code: error.code, text: error.stderr }),
@@ -67,7 +69,12 @@ t.test('what was there at the backup is there after the restore, and what is no 
   for (const none of [join(folder, 'nothing'), folder]) {
     t.match(await cli('restore', none, '--data-dir', fresh), { code: 2, text: /can't be read/ }, none);
   }
-  t.match(await cli('restore', file, '--data-dir', fresh), { code: 0, text: /rows are back/ });
+  const mistyped = join(folder, 'mistyped');
+  t.equal((await cli('restore', join(folder, 'nothing'), '--data-dir', mistyped)).code, 2);
+  t.notOk(existsSync(mistyped), 'nothing is made of nothing');
+  // The folder that is named counts, whatever the environment says.
+  const other = { DATABASE_URL: 'postgres://127.0.0.1:1/sluice' };
+  t.match(await cliWith(other, 'restore', file, '--data-dir', fresh), { code: 0, text: `with DATA_DIR=${fresh}\n` });
   t.match(await cli('restore', file, '--data-dir', fresh), { code: 2, text: /accounts already/ });
 
   const again = await startServer({ directory: folder });

@@ -88,13 +88,15 @@ t.test("what another user has left in a folder where all may write is nobody's s
 t.test('the service is found in ./data and by its folder, beside its server and when it has stopped', async (t) => {
   const directory = temporaryFolder(t);
   const data = join(directory, 'data');
-  const server = await startServer({ directory, env: { DATA_DIR: data } });
+  const server = await startServer({ directory, env: { DATA_DIR: data, BASE_URL: 'https://scan.example.com' } });
   t.teardown(() => server.stop());
   const elsewhere = temporaryFolder(t);
   const listed = { code: 0, stderr: '', stdout: 'admin@sluice.local' };
   t.match(await sluice(directory, {}, 'user', 'list'), listed);
   t.match(await sluice(elsewhere, {}, 'user', 'list', '--data-dir', data), listed);
   t.match(await sluice(elsewhere, { DATA_DIR: data }, 'user', 'list'), listed);
+  const reset = await sluice(elsewhere, { DATA_DIR: data }, 'user', 'reset', 'admin@sluice.local');
+  t.match(reset, { code: 0, stdout: /^https:\/\/scan\.example\.com\/reset#/ });
   t.equal(statSync(join(data, 'service.json')).mode & 0o777, 0o600);
   await server.stop();
   t.match(await sluice(elsewhere, {}, 'user', 'list', '--data-dir', data), listed);

@@ -25,6 +25,9 @@ t.test('--help names the commands', async (t) => {
   t.equal(code, 0);
   t.strictSame(await sluice(t, ['-h']), await sluice(t, ['--help']));
   t.match(await sluice(t, ['user', 'add', '-h']), { code: 0, stdout: 'make an account' });
+  t.notMatch((await sluice(t, ['scan', '-h'])).stdout, 'default: false');
+  t.match((await sluice(t, ['audit', '-h'])).stdout, /at most so many\s+\(default: 100\)/);
+  t.notMatch((await sluice(t, ['billing', '-h'])).stdout, 'help [command]');
 });
 
 t.test('serve --help names every environment variable', async (t) => {
