@@ -119,6 +119,9 @@ export const CLAMD_UNREAD_BYTES = 64 * 1024;
 /** Commands of clamd's protocol that look at files of the machine, at a time in one process; so many more wait. A file system that hangs holds them. */
 export const CLAMD_FILE_COMMANDS = 16;
 export const CLAMD_FILE_COMMANDS_WAITING = 128;
+/** Questions of these commands to file systems, at a time, and closings of files. Each has one of Node's four threads for files, of which one at least is left to everything else where a file system hangs. */
+export const CLAMD_FILE_CALLS = 2;
+export const CLAMD_FILE_CLOSES = 1;
 /** Descriptors for them: files that came along and wait, files that are read, folders on the way. */
 export const CLAMD_FILE_DESCRIPTORS = 256;
 /** Contents of asynchronous scans that arrive at once, in one process: each has a descriptor, and up to a megabyte that waits for the disk. */

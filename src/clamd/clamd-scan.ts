@@ -1,13 +1,12 @@
 // Scans that come by clamd's protocol: the chunks of a stream, or of a file that is read from its first byte to its last one, whatever its offset was; one line out.
 
-import { fstat, read } from 'node:fs';
-import { promisify } from 'node:util';
 import { v7 as uuidv7 } from 'uuid';
 import { codeOf } from '../error-text.js';
 import { Failure } from '../errors.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, type StreamAccount, StreamScan } from '../scan/stream-scan.js';
 import { within } from '../waiting/within.js';
+import type { MachineFiles } from './open-below.js';
 
 /** Where its bytes come from, and its answer goes. */
 export interface ScanOwner extends Stream<ClamdScan> {
@@ -84,9 +83,6 @@ function oneLine(text: string): string {
   return Buffer.from(text.replace(/[\r\n\0]/g, ' '), 'utf8').toString('latin1');
 }
 
-const reads = promisify(read);
-const stats = promisify(fstat);
-
 const READ_BYTES = 256 * 1024;
 
 export interface FileScanParts {
@@ -94,6 +90,7 @@ export interface FileScanParts {
   /** Whose account the scans are of. */
   readonly account: StreamAccount;
   readonly streamLimitBytes: number;
+  readonly files: MachineFiles;
   /** For one read: a share of the network may hang. */
   readonly streamTimeoutMs: number;
   readonly onSurprise: (requestId: string, error: unknown) => void;
@@ -135,7 +132,7 @@ export class FileScan implements ScanOwner {
     const buffer = Buffer.allocUnsafe(READ_BYTES);
     let count: number;
     try {
-      const file = await stats(this.#descriptor);
+      const file = await this.#parts.files.stat(this.#descriptor);
       if (!file.isFile()) return this.#failed('Not a regular file');
       const refusal = file.size === 0 ? null : this.#parts.account.refusal(file.size);
       if (refusal !== null) return this.#failed(refusal.message);
@@ -180,8 +177,8 @@ export class FileScan implements ScanOwner {
   }
 
   async #read(buffer: Buffer, position: number): Promise<number> {
-    const reading = reads(this.#descriptor, buffer, 0, buffer.length, position);
-    return (await within(reading, this.#parts.streamTimeoutMs)).bytesRead;
+    const { files, streamTimeoutMs } = this.#parts;
+    return await within(files.read(this.#descriptor, buffer, position), streamTimeoutMs);
   }
 
   #whenFree(): Promise<void> {

@@ -7,7 +7,6 @@ import type { Peer, PeerOwner } from '../peers.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { ClamdScan, errorText, type ScanOwner, STREAM } from './clamd-scan.js';
 import { FileWork, type FileWorkParts, type WorkOwner } from './file-work.js';
-import { closeFile } from './open-below.js';
 import {
   ClamdParser,
   COMMAND_TIMED_OUT,
@@ -114,7 +113,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   onBytes(bytes: Buffer, descriptors: readonly number[]): void {
     // As clamd: of several that come at once none is taken.
     if (descriptors.length === 1 && !this.#isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
-    else for (const descriptor of descriptors) void closeFile(descriptor);
+    else for (const descriptor of descriptors) void this.#parts.files.close(descriptor);
     this.#intake.take(bytes);
     this.#afterIntake();
     if (this.#intake.isEmpty && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
@@ -279,7 +278,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   #dropDescriptors(): void {
-    for (const descriptor of this.#descriptors) void closeFile(descriptor);
+    for (const descriptor of this.#descriptors) void this.#parts.files.close(descriptor);
     this.#descriptors = [];
   }
 

@@ -4,14 +4,12 @@ import { CLAMD_COMMAND_MS, CLAMD_FOLDER_DEPTH, CLAMD_MULTISCAN_FILES } from '../
 import { startCoarseTimer } from '../waiting/coarse-timer.js';
 import type { Limiter } from '../waiting/limiter.js';
 import { type FileAnswer, FileScan, type FileScanParts } from './clamd-scan.js';
-import { closeFile, entriesOf, type Opened, openBelow, openEntry } from './open-below.js';
+import type { Opened } from './open-below.js';
 import { type PathWord, pathRefused } from './protocol.js';
 
 export interface FileWorkParts extends FileScanParts {
-  /** The folders whose files may be looked at by their path. */
-  readonly folders: readonly string[];
   /** Commands of this kind, of the process. */
-  readonly files: Limiter;
+  readonly fileCommands: Limiter;
 }
 
 /** The connection that it is for. */
@@ -51,7 +49,7 @@ export class FileWork {
   async scanPath(word: PathWord, wanted: string): Promise<void> {
     const path = withoutSlashes(wanted);
     await this.#run(path, async () => {
-      const opened = await openBelow(this.#parts.folders, path);
+      const opened = await this.#parts.files.openBelow(path);
       await this.#look(word, path, opened);
     });
   }
@@ -60,7 +58,7 @@ export class FileWork {
   async scanDescriptor(descriptor: number): Promise<void> {
     const name = `fd[${descriptor}]`;
     await this.#run(name, async () => await this.#tell(await this.#scan(name, descriptor)));
-    await closeFile(descriptor);
+    await this.#parts.files.close(descriptor);
   }
 
   onGone(reason: Error): void {
@@ -70,7 +68,7 @@ export class FileWork {
 
   async #run(name: string, work: () => Promise<void>): Promise<void> {
     try {
-      await this.#parts.files.run(work, () => new Unavailable('clamdFilesBusy'));
+      await this.#parts.fileCommands.run(work, () => new Unavailable('clamdFilesBusy'));
     } catch (error) {
       if (!(error instanceof Failure)) this.#parts.onSurprise('', error);
       await this.#line(`${name}: ${error instanceof Failure ? error.message : 'Internal error'} ERROR`);
@@ -98,10 +96,11 @@ export class FileWork {
     if (depth > CLAMD_FOLDER_DEPTH)
       return await this.#tell({ kind: 'failed', text: `${path}: Folders too deep ERROR` });
     const most = word === 'MULTISCAN' ? CLAMD_MULTISCAN_FILES : 1;
+    const { files } = this.#parts;
     const under = new Set<Promise<void>>();
-    for await (const name of entriesOf(folder)) {
+    for await (const name of files.entriesOf(folder)) {
       if (this.#isOver(word)) break;
-      const opened = await openEntry(folder, name);
+      const opened = await files.openEntry(folder, name);
       const place = path === '/' ? `/${name}` : `${path}/${name}`;
       if (opened?.kind === 'folder') {
         await this.#closing(opened.descriptor, async () => await this.#walk(word, place, opened.descriptor, depth + 1));
@@ -163,7 +162,7 @@ export class FileWork {
     try {
       await work();
     } finally {
-      await closeFile(descriptor);
+      await this.#parts.files.close(descriptor);
     }
   }
 }

@@ -1,10 +1,13 @@
 // Files of the machine, opened once and only below the folders that may be looked at. A path is followed to what it leads to, without a read
-// of it; the kernel says where that is, and only then is it opened. Paths are Latin-1, byte by byte.
-import { close, constants, fstat, lstat, open, opendir, readlink } from 'node:fs';
+// of it; the kernel says where that is, and only then is it opened. Paths are Latin-1, byte by byte. A file system that hangs keeps the threads that ask it: there are
+// four in a process, which passwords, names of hosts and the journal need as well, so that few are asked here at a time.
+import { close, constants, fstat, lstat, open, opendir, read, readlink, type Stats } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { codeOf } from '../error-text.js';
+import { CLAMD_FILE_CALLS, CLAMD_FILE_CLOSES } from '../limits.js';
+import { createLimiter, type Limiter } from '../waiting/limiter.js';
 
 const opens = promisify(open);
 const closes = promisify(close);
@@ -12,6 +15,7 @@ const stats = promisify(fstat);
 const linkStats = promisify(lstat);
 const links = promisify(readlink);
 const folders = promisify(opendir);
+const reads = promisify(read);
 
 /** open(2): a descriptor of the place alone, whatever is there; nothing is opened, and no FIFO waited for. Node has no name for it. */
 const PLACE_ONLY = 0o10000000;
@@ -43,93 +47,139 @@ function placeOf(descriptor: number): string {
   return `/proc/self/fd/${descriptor}`;
 }
 
-/** Of the folders that are there: one may be mounted later. */
-async function realPathsOf(paths: readonly string[]): Promise<string[]> {
-  const found = await Promise.all(paths.map((path) => realpath(path, 'latin1').catch(() => null)));
-  return found.flatMap((path) => (path === null ? [] : [path]));
+function noPlace(): Error {
+  return new Error('More calls wait than there can be commands');
 }
 
-async function isBelow(roots: readonly string[], descriptor: number): Promise<boolean> {
-  const real = (await links(placeOf(descriptor), 'latin1')).toString();
-  return roots.some((root) => root === '/' || real === root || real.startsWith(`${root}/`));
-}
+export class MachineFiles {
+  readonly #allowed: readonly string[];
+  readonly #calls: Limiter;
+  readonly #closes: Limiter;
 
-/** Resolves with a descriptor that the caller closes, or with what there is instead. */
-export async function openBelow(allowed: readonly string[], path: string): Promise<Opened> {
-  if (allowed.length === 0) return DENIED;
-  const roots = await realPathsOf(allowed);
-  // As for clamd: relative to nothing.
-  if (!path.startsWith('/')) return { kind: 'refused', reason: reasonFor('ENOENT') };
-  let place: number;
-  try {
-    place = await opens(bytesOf(path), PLACE_ONLY);
-  } catch (error) {
-    return await refusal(roots, path, error);
+  /** `allowed`: the folders whose files may be looked at by their path. */
+  constructor(allowed: readonly string[]) {
+    this.#allowed = allowed;
+    this.#calls = createLimiter({ running: CLAMD_FILE_CALLS, waiting: Number.POSITIVE_INFINITY });
+    this.#closes = createLimiter({ running: CLAMD_FILE_CLOSES, waiting: Number.POSITIVE_INFINITY });
   }
-  return await handOver(place, async () => ((await isBelow(roots, place)) ? await openedAs(place) : DENIED));
-}
 
-/** An entry of a folder that is open; a link is no entry: resolves with null. */
-export async function openEntry(folder: number, name: string): Promise<Opened | null> {
-  let place: number;
-  try {
-    place = await opens(bytesOf(`${placeOf(folder)}/${name}`), PLACE_ONLY | constants.O_NOFOLLOW);
-  } catch (error) {
-    // It has gone meanwhile.
-    return codeOf(error) === 'ENOENT' ? null : { kind: 'refused', reason: reasonOf(error) };
+  #ask<Result>(call: () => Promise<Result>): Promise<Result> {
+    return this.#calls.run(call, noPlace);
   }
-  return await handOver(place, async () => {
-    if ((await stats(place)).isSymbolicLink()) return null;
-    return await openedAs(place);
-  });
-}
 
-export async function* entriesOf(folder: number): AsyncGenerator<string> {
-  for await (const { name } of await folders(placeOf(folder), { encoding: 'latin1' })) yield name;
-}
-
-export async function closeFile(descriptor: number): Promise<void> {
-  await closes(descriptor);
-}
-
-/** Closes the place, unless it is what is handed over. */
-async function handOver<Result extends Opened | null>(place: number, open: () => Promise<Result>): Promise<Result> {
-  let result: Result | null = null;
-  try {
-    result = await open();
-    return result;
-  } finally {
-    if (result?.kind !== 'folder') await closes(place);
+  /** Resolves with a descriptor that the caller closes, or with what there is instead. */
+  async openBelow(path: string): Promise<Opened> {
+    if (this.#allowed.length === 0) return DENIED;
+    const roots = await this.#realPaths();
+    // As for clamd: relative to nothing.
+    if (!path.startsWith('/')) return { kind: 'refused', reason: reasonFor('ENOENT') };
+    let place: number;
+    try {
+      place = await this.#open(bytesOf(path), PLACE_ONLY);
+    } catch (error) {
+      return await this.#refusal(roots, path, error);
+    }
+    return await this.#handOver(place, async () =>
+      (await this.#isBelow(roots, place)) ? await this.#openedAs(place) : DENIED,
+    );
   }
-}
 
-/** The same inode as the place, whatever its path leads to by now. */
-async function openedAs(place: number): Promise<Opened> {
-  const found = await stats(place);
-  if (found.isDirectory()) return { kind: 'folder', descriptor: place };
-  if (!found.isFile()) return { kind: 'special' };
-  try {
-    const flags = constants.O_RDONLY | constants.O_NOCTTY | constants.O_NONBLOCK;
-    return { kind: 'file', descriptor: await opens(placeOf(place), flags) };
-  } catch (error) {
-    return { kind: 'refused', reason: reasonOf(error) };
+  /** An entry of a folder that is open; a link is no entry: resolves with null. */
+  async openEntry(folder: number, name: string): Promise<Opened | null> {
+    let place: number;
+    try {
+      place = await this.#open(bytesOf(`${placeOf(folder)}/${name}`), PLACE_ONLY | constants.O_NOFOLLOW);
+    } catch (error) {
+      // It has gone meanwhile.
+      return codeOf(error) === 'ENOENT' ? null : { kind: 'refused', reason: reasonOf(error) };
+    }
+    return await this.#handOver(place, async () => {
+      if ((await this.stat(place)).isSymbolicLink()) return null;
+      return await this.#openedAs(place);
+    });
   }
-}
 
-/** Only of what is missing in a folder that may be looked at, it is said that it is missing. */
-async function refusal(roots: readonly string[], path: string, error: unknown): Promise<Opened> {
-  const reason = { kind: 'refused', reason: reasonOf(error) } as const;
-  if (codeOf(error) !== 'ENOENT') return DENIED;
-  const isLink = await linkStats(bytesOf(path)).then(
-    () => true,
-    () => false,
-  );
-  if (isLink) return DENIED;
-  try {
-    const parent = await opens(bytesOf(dirname(path)), PLACE_ONLY);
-    return await handOver(parent, async () => ((await isBelow(roots, parent)) ? reason : DENIED));
-  } catch {
-    return DENIED;
+  async *entriesOf(folder: number): AsyncGenerator<string> {
+    const entries = await this.#ask(() => folders(placeOf(folder), { encoding: 'latin1' }));
+    try {
+      for (;;) {
+        const entry = await this.#ask(() => entries.read());
+        if (entry === null) return;
+        yield entry.name;
+      }
+    } finally {
+      await this.#closes.run(() => entries.close(), noPlace);
+    }
+  }
+
+  stat(descriptor: number): Promise<Stats> {
+    return this.#ask(() => stats(descriptor));
+  }
+
+  /** Resolves with how many bytes it has read. */
+  async read(descriptor: number, buffer: Buffer, position: number): Promise<number> {
+    return (await this.#ask(() => reads(descriptor, buffer, 0, buffer.length, position))).bytesRead;
+  }
+
+  async close(descriptor: number): Promise<void> {
+    await this.#closes.run(() => closes(descriptor), noPlace);
+  }
+
+  #open(path: string | Buffer, flags: number): Promise<number> {
+    return this.#ask(() => opens(path, flags));
+  }
+
+  /** Of the folders that are there: one may be mounted later. */
+  async #realPaths(): Promise<string[]> {
+    const ask = (path: string): Promise<string> => this.#ask(() => realpath(path, 'latin1'));
+    const found = await Promise.all(this.#allowed.map((path) => ask(path).catch(() => null)));
+    return found.flatMap((path) => (path === null ? [] : [path]));
+  }
+
+  async #isBelow(roots: readonly string[], descriptor: number): Promise<boolean> {
+    const real = (await this.#ask(() => links(placeOf(descriptor), 'latin1'))).toString();
+    return roots.some((root) => root === '/' || real === root || real.startsWith(`${root}/`));
+  }
+
+  /** Closes the place, unless it is what is handed over. */
+  async #handOver<Result extends Opened | null>(place: number, open: () => Promise<Result>): Promise<Result> {
+    let result: Result | null = null;
+    try {
+      result = await open();
+      return result;
+    } finally {
+      if (result?.kind !== 'folder') await this.close(place);
+    }
+  }
+
+  /** The same inode as the place, whatever its path leads to by now. */
+  async #openedAs(place: number): Promise<Opened> {
+    const found = await this.stat(place);
+    if (found.isDirectory()) return { kind: 'folder', descriptor: place };
+    if (!found.isFile()) return { kind: 'special' };
+    try {
+      const flags = constants.O_RDONLY | constants.O_NOCTTY | constants.O_NONBLOCK;
+      return { kind: 'file', descriptor: await this.#open(placeOf(place), flags) };
+    } catch (error) {
+      return { kind: 'refused', reason: reasonOf(error) };
+    }
+  }
+
+  /** Only of what is missing in a folder that may be looked at, it is said that it is missing. */
+  async #refusal(roots: readonly string[], path: string, error: unknown): Promise<Opened> {
+    const reason = { kind: 'refused', reason: reasonOf(error) } as const;
+    if (codeOf(error) !== 'ENOENT') return DENIED;
+    const isLink = await this.#ask(() => linkStats(bytesOf(path))).then(
+      () => true,
+      () => false,
+    );
+    if (isLink) return DENIED;
+    try {
+      const parent = await this.#open(bytesOf(dirname(path)), PLACE_ONLY);
+      return await this.#handOver(parent, async () => ((await this.#isBelow(roots, parent)) ? reason : DENIED));
+    } catch {
+      return DENIED;
+    }
   }
 }
 

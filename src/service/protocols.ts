@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createNamedAccount } from '../account/users.js';
 import type { AccessControl } from '../admission/access.js';
 import { Connection as ClamdConnection, type ConnectionParts as ClamdConnectionParts } from '../clamd/connection.js';
+import { MachineFiles } from '../clamd/open-below.js';
 import { versionOf } from '../clamd/protocol.js';
 import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
@@ -62,8 +63,8 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     streamLimitBytes: config.streamLimitBytes,
     streamTimeoutMs: config.uploadTimeoutMs,
     pool,
-    folders: clamd.paths,
-    files: createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING }),
+    files: new MachineFiles(clamd.paths),
+    fileCommands: createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING }),
     account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, missing: 'clamdAccountMissing' }),
     version() {
       const state = signatures.state();

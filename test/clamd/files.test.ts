@@ -1,5 +1,6 @@
 // Files of the machine: by their path below CLAMD_PATHS and never through a link out of them, and by descriptors that come along.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   mkdirSync,
@@ -12,11 +13,13 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { startClamd } from '../fixtures/clamd.js';
+import { PASSWORD } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { ask, bytesOf, EICAR, END, sorted, startOurs } from './client.js';
+import { ask, bytesOf, EICAR, EMAIL, END, sorted, startOurs } from './client.js';
 
 const NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
 
@@ -255,6 +258,31 @@ for _ in range(200): send(b'zFILDES\\0'); send(b'\\0', ${open('clean')})
   }
   await until(() => descriptors() <= before);
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
+});
+
+t.test('a file system that hangs keeps nobody from what needs no files of the machine', async (t) => {
+  const { share } = shares.debian;
+  const program = fileURLToPath(new URL('../../../test/fixtures/hanging-files.py', import.meta.url));
+  const hanging = spawn('/usr/bin/python3', [program, unix.path, '6'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const gone = once(hanging, 'exit');
+  let reads = 0;
+  hanging.stdout.on('data', (text: Buffer) => {
+    reads += text.length / 'read\n'.length;
+  });
+  await until(() => reads >= 2 || hanging.exitCode !== null);
+  if (hanging.exitCode !== null) {
+    t.equal(hanging.exitCode, 77, 'no file system can be made here');
+    return;
+  }
+  const body = JSON.stringify({ email: EMAIL, password: PASSWORD });
+  const headers = { 'Content-Type': 'application/json' };
+  const signal = AbortSignal.timeout(60_000);
+  const signedIn = await fetch(`${server.url}/web/auth/login`, { method: 'POST', headers, body, signal });
+  t.equal(signedIn.status, 200, 'passwords take threads of the same kind');
+  t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
+  hanging.stdin.end();
+  await gone;
+  t.match(await ask(unix, bytesOf(`zSCAN ${share}/sub/one\0`)), `${NAME} FOUND`, 'and files are looked at again');
 });
 
 t.test('clamdscan of Debian: a path, a stream, a descriptor, several at a time', async (t) => {
