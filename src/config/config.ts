@@ -39,6 +39,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   checkPlans(read);
   checkProcesses(read);
   checkMail(read);
+  checkAccessLog(read);
   const billing = billingSettings(read);
   const trustedIssuer = issuerSettings(read);
   const streamLimitBytes = streamLimit(read);
@@ -127,15 +128,21 @@ function processChoice(
   });
 }
 
-function checkPlans({ settings, isWrong, problems }: Read): void {
+function checkPlans({ settings, isSet, isWrong, problems }: Read): void {
   const { plans, bootstrapPlan } = settings;
   if (isWrong('plans') || isWrong('bootstrapPlan') || plans.has(bootstrapPlan)) return;
-  problems.push(`BOOTSTRAP_PLAN must be one of ${[...plans.keys()].join(', ')}`);
+  const meant = isSet('bootstrapPlan') ? '' : `: while it is not set it is ${bootstrapPlan}`;
+  problems.push(`BOOTSTRAP_PLAN must be one of ${[...plans.keys()].join(', ')}${meant}`);
 }
 
 /** Links in mails lead somewhere. */
 function checkMail({ isSet, problems }: Read): void {
   if (isSet('smtpUrl') && !isSet('baseUrl')) problems.push('BASE_URL is needed when SMTP_URL is set');
+}
+
+function checkAccessLog({ settings, isSet, isWrong, problems }: Read): void {
+  if (settings.accessLog !== 'off' || isWrong('accessLog') || !isSet('accessLogPath')) return;
+  problems.push('ACCESS_LOG_FILE is for ACCESS_LOG, which is off');
 }
 
 function checkProcesses({ settings, isSet, problems }: Read): void {

@@ -26,9 +26,15 @@ export function integerOrAuto(minimum: number, maximum: number) {
 }
 
 /** Separated like those of PATH. */
-export function folderList(text: string): string[] {
+export function folderList(text: string, context: z.RefinementCtx): string[] {
   const folders = text.split(delimiter).filter((entry) => entry !== '');
+  if (folders.length === 0) context.addIssue('must name a folder');
   return folders.map((folder) => resolve(folder));
+}
+
+/** An address, or a name that the system knows one of. */
+export function isHost(text: string): boolean {
+  return isIP(text) !== 0 || /^[\w-]+(?:\.[\w-]+)*$/.test(text);
 }
 
 export function urlList(text: string, context: z.RefinementCtx): string[] {
@@ -44,8 +50,8 @@ export const plans = z.string().transform((text, context) => {
   for (const entry of text.split(',')) {
     const match = /^([A-Z][A-Z0-9_]{0,31}):([1-9]\d{0,8})$/.exec(entry.trim());
     const [, name, limit] = match ?? [];
-    if (name === undefined || limit === undefined) {
-      context.addIssue(`must look like FREE:50,PRO:1000, but has "${entry.trim()}"`);
+    if (name === undefined || limit === undefined || result.has(name)) {
+      context.addIssue(`must look like FREE:50,PRO:1000, each plan once, but has "${entry.trim()}"`);
       return z.NEVER;
     }
     result.set(name, Number(limit));

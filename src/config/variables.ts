@@ -11,6 +11,7 @@ import {
   initially,
   integer,
   integerOrAuto,
+  isHost,
   isHttpsOrLoopback,
   isMailUrl,
   isSafeBase,
@@ -39,7 +40,12 @@ const onOrOff = z.enum(['on', 'off']).transform((word) => word === 'on');
 
 export const table = {
   port: initially('PORT', '8080', 'port to listen on; 0 takes a free one', integer(0, 65_535)),
-  host: initially('HOST', '127.0.0.1', 'address to listen on (the image sets 0.0.0.0)', z.string()),
+  host: initially(
+    'HOST',
+    '127.0.0.1',
+    'address to listen on (the image sets 0.0.0.0)',
+    z.string().refine(isHost, 'must be an address such as 0.0.0.0 or ::, or a host name'),
+  ),
   baseUrl: optional(
     'BASE_URL',
     'public http or https URL of the service; unset: as the client addressed it',
@@ -410,6 +416,7 @@ export interface Read {
 }
 
 function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
+  if (issue.code === 'too_big') return `must have at most ${issue.maximum} characters`;
   return issue.code === 'invalid_value' ? `must be one of ${issue.values.map(String).join(', ')}` : undefined;
 }
 

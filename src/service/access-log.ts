@@ -1,6 +1,8 @@
 // The access log: a line for each HTTP request, when its answer is out or its client gone. In JSON, or in the common format of web servers.
+import { openSync } from 'node:fs';
 import sonicBoom from 'sonic-boom';
 import type { Config } from '../config/config.js';
+import { messageOfError } from '../error-text.js';
 import type { Exchange } from '../http/exchange.js';
 import type { EndedRequest } from '../http/server.js';
 
@@ -17,14 +19,14 @@ const BACKLOG_BYTES = 8 * 1024 * 1024;
 const AGENT_CHARACTERS = 200;
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** Null: it is off. `addressOf`: where a request comes from. */
+/** Null: it is off. `addressOf`: where a request comes from. Throws where the file can't be written. */
 export function openAccessLog(
   { accessLog: format, accessLogPath: path }: Pick<Config, 'accessLog' | 'accessLogPath'>,
   addressOf: (exchange: Exchange) => string,
 ) {
   if (format === 'off') return null;
-  const to = path === null ? { fd: process.stdout.fd } : { dest: path, append: true, mode: 0o640 };
-  const stream = new sonicBoom.SonicBoom({ ...to, sync: false, minLength: 1, maxLength: BACKLOG_BYTES });
+  const fd = path === null ? process.stdout.fd : openToAppend(path);
+  const stream = new sonicBoom.SonicBoom({ fd, sync: false, minLength: 1, maxLength: BACKLOG_BYTES });
   // A disk that is full or a reader that is gone keeps nobody from scanning.
   stream.on('error', () => undefined);
   const begun = new WeakMap<object, Begun>();
@@ -45,6 +47,14 @@ export function openAccessLog(
       stream.end();
     },
   };
+}
+
+function openToAppend(path: string): number {
+  try {
+    return openSync(path, 'a', 0o640);
+  } catch (error) {
+    throw new Error(`ACCESS_LOG_FILE can't be written: ${messageOfError(error)}`);
+  }
 }
 
 /** A key may be deleted by its value, which then is in the path. */

@@ -85,3 +85,11 @@ t.test('in the common format no request can break its line', async (t) => {
   );
   t.match(second, /"GET \/a\\"b\\\\c HTTP\/1\.1" 404 \d+$/);
 });
+
+t.test('a file that can not be written stops the start', async (t) => {
+  const path = join(temporaryFolder(t), 'missing', 'access.log');
+  const started = startServer({
+    env: { DATABASE_URL: await postgres.database(), ACCESS_LOG: 'json', ACCESS_LOG_FILE: path },
+  });
+  await t.rejects(started, { message: /ended with 69:\n[\s\S]*ACCESS_LOG_FILE can't be written: ENOENT/ });
+});

@@ -102,6 +102,7 @@ t.test('several signature folders replace the default ones, in their order', asy
 /** Values that are recognisable wherever they might be printed. */
 const wrong: Record<string, string> = {
   PORT: '70001',
+  HOST: 'wrong host',
   ADMIN_PORT: 'wrong-admin',
   BASE_URL: 'ftp://wrong-base-url',
   DATABASE_URL: 'mysql://user:wrong-database@host/db',
@@ -110,6 +111,7 @@ const wrong: Record<string, string> = {
   SCAN_TIMEOUT_MS: '99',
   SCAN_MAX_SIZE_MB: '10',
   SCAN_MAX_FILES: '0',
+  SIGNATURES_DIR: ':',
   SIGNATURES_POLL_SECONDS: '86401',
   SIGNATURES_MIRROR: 'wrong-mirror',
   SIGNATURES_URLS: 'https://wrong.example.org/',
@@ -193,6 +195,17 @@ t.test(
     ]);
   },
 );
+
+t.test('the words are our own, and a variable that has no effect is a mistake', (t) => {
+  t.strictSame(problemsOf({ APP_ENV: 'x'.repeat(65) }), ['APP_ENV must have at most 64 characters']);
+  t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x' }), ['ACCESS_LOG_FILE is for ACCESS_LOG, which is off']);
+  t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x', ACCESS_LOG: 'json' }), []);
+  for (const host of ['::1', 'fe80::1%eth0', '0.0.0.0', 'localhost', 'scan-1.example.com'])
+    t.strictSame(problemsOf({ HOST: host }), []);
+  for (const host of ['a b', 'http://a', '127.0.0.1:80', '[::1]', 'a..b'])
+    t.match(problemsOf({ HOST: host }), [/^HOST must be an address/], host);
+  t.end();
+});
 
 t.test('whose verdicts are remembered', async (t) => {
   t.match(readConfig({}), { verdictScope: 'shared', verdictCacheBytes: 64 * 1024 * 1024 });

@@ -39,9 +39,14 @@ t.test('plans that are none are refused', async (t) => {
     ':5',
     'FREE:5,',
     'A:1;B:2',
+    'FREE:1,FREE:2',
   ];
   for (const plans of bad) t.match(problemsOf({ PLANS: plans }), [/^PLANS must look like FREE:50,PRO:1000/], plans);
-  t.match(problemsOf({ PLANS: 'FREE:50' }), [/^BOOTSTRAP_PLAN must be one of FREE$/], 'the default plan is gone');
+  t.match(
+    problemsOf({ PLANS: 'FREE:50' }),
+    ['BOOTSTRAP_PLAN must be one of FREE: while it is not set it is BUSINESS'],
+    'the default plan is gone',
+  );
   t.strictSame(problemsOf({ PLANS: 'FREE:50', BOOTSTRAP_PLAN: 'FREE' }), []);
 });
 
