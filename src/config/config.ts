@@ -36,10 +36,7 @@ export type Bootstrap = Config['bootstrap'];
 /** Throws a ConfigError that names every wrong variable, and never its value: it may be a secret. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const read = readVariables(env);
-  checkPlans(read);
-  checkProcesses(read);
-  checkMail(read);
-  checkAccessLog(read);
+  for (const check of [checkPlans, checkProcesses, checkMail, checkAccessLog]) check(read);
   const billing = billingSettings(read);
   const trustedIssuer = issuerSettings(read);
   const streamLimitBytes = streamLimit(read);

@@ -1,4 +1,4 @@
-// The tables of docs/limits.md, made of src/limits.ts, of the rules of src/account/throttle.ts, and of the variables that set a bound. `node dist/test/docs/limits-table.js` prints it.
+// The tables of docs/limits.md, made of src/limits.ts and of the rules of src/account/throttle.ts. `node dist/test/docs/limits-table.js` prints it.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
@@ -9,14 +9,11 @@ import { RESET_MINUTES, RESETS_MAX } from '../../src/account/resets.js';
 import { REFRESH_TOKEN_MS, SESSION_MAX_MS, SESSIONS_MAX } from '../../src/account/sessions.js';
 import * as throttle from '../../src/account/throttle.js';
 import { ACCESS_TOKEN_SECONDS } from '../../src/account/tokens.js';
-import { environment } from '../../src/config/variables.js';
 import * as limits from '../../src/limits.js';
 import { ENDPOINTS_MAX } from '../../src/webhooks/endpoints.js';
 
 const COMMENT = /(?:\/\*\*\s*((?:(?!\*\/)[\s\S])*?)\s*\*\/\n)?export const ([A-Z0-9_]+)/g;
 const RULE = /\/\*\* (.*) \*\/\nexport const (\w+): Rule = /g;
-/** Variables whose names say that they are a bound. */
-const BOUND = /_(?:MB|MAX|MS|SECONDS|DAYS|TIMEOUT|LIMIT|FILES|THREADS|PER_USER)$|^(?:CONNECTIONS|PLANS|SCAN_THREADS)$/;
 const SOURCE = new URL('../../../src/limits.ts', import.meta.url);
 const THROTTLE = new URL('../../../src/account/throttle.ts', import.meta.url);
 
@@ -35,12 +32,6 @@ export function fixedRows(): readonly string[] {
     text = comment === undefined ? text : textOf(comment);
     return `| \`${name}\` | ${Number(values.get(name)).toLocaleString('en')} | ${text} |`;
   });
-}
-
-export function variableRows(): readonly string[] {
-  return environment
-    .filter(({ name }) => BOUND.test(name))
-    .map(({ name, default: value, about }) => `| \`${name}\` | ${value === null ? '' : `\`${value}\``} | ${about} |`);
 }
 
 export function accountRows(): readonly string[] {
@@ -86,16 +77,11 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       '',
       'What is beyond one is refused with an answer that says so: [errors](errors.md).',
       '',
-      '## What can an operator set?',
-      '',
-      'These are variables; an empty value is what their text says. All variables are in [operations](operations.md#which-variables-are-there).',
-      '',
-      ...head,
-      ...variableRows(),
+      'Those that an operator sets are [variables](operations.md#which-variables-are-there).',
       '',
       '## What may one account have?',
       '',
-      'Its plan says how many scans an hour: `PLANS` above, [quotas](quotas.md).',
+      'Its plan says how many scans an hour: [quotas](quotas.md).',
       '',
       ...head,
       ...accountRows(),
