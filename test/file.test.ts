@@ -58,3 +58,14 @@ t.test('a test that listens sees the error, and has not failed by it', async (t)
   );
   t.match({ code, output }, { code: 0, output: /^ok 2 - later/m });
 });
+
+t.test('a file that waits between two tests is not over, and is when it was read', async (t) => {
+  const { code, output } = run(
+    't.teardown(() => clearInterval(open));',
+    'const open = setInterval(() => undefined, 1000);',
+    "t.test('first', async (t) => { t.pass('runs'); });",
+    'await new Promise((resolve) => setTimeout(resolve, 200));',
+    later,
+  );
+  t.match({ code, output }, { code: 0, output: /^ok 2 - later/m });
+});

@@ -30,7 +30,15 @@ function endWhenIdle(): void {
 function endTests(): void {
   if (!t.idle) return;
   t.fail(`the last test is over, and the process does not end: ${stillOpen()} is open`);
-  t.end();
+  end();
+}
+
+/** tap ends a file with a teardown as soon as no test runs, also one that still waits for a server before its next test: not before all of it was read. */
+function endWhenRead(): void {
+  t.end = end;
+  if (!isEndWanted) return;
+  if (t.idle) end();
+  else t.on('idle', end);
 }
 
 /** An error that nothing has caught is one of the test that runs: those of a file run one after the other. After the last one it ends the process. */
@@ -57,4 +65,11 @@ const [, , path] = process.argv;
 if (path === undefined) throw new Error('No test file is named');
 endWhenIdle();
 blameRunning();
+const end = t.end.bind(t);
+let isEndWanted = false;
+t.end = () => {
+  isEndWanted = true;
+  return t;
+};
 await import(pathToFileURL(resolve(path)).href);
+endWhenRead();
