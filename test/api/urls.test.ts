@@ -290,13 +290,13 @@ t.test('a request behind a URL that is being fetched ends it with the connection
 });
 
 t.test('an account has so many downloads at once; the next one gets 503 and its unit back', async (t) => {
+  await enoughOfTheHour();
   const clients: RawConnection[] = [];
   for (let index = 0; index < PER_USER; index += 1) {
     const asked = origin.next();
     clients.push(await ask(`${BASE}/stalled`));
     await asked;
   }
-  await enoughOfTheHour();
   const before = await unitsLeft(server.url);
   const { status, headers, body } = await scanUrl(`${BASE}/hello.txt`);
   t.match({ status, ...body }, { status: 503, message: 'Too many downloads of this account at once' });

@@ -42,11 +42,11 @@ t.test('beyond its part of the queue an account is refused before its content is
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', stream(CLEAN))), 'stream: OK\0');
   t.equal((await icap.ask({ body: CLEAN, headers: ['Allow: 204'] })).status, 204);
 
+  await enoughOfTheHour(60_000);
   const long = Array.from({ length: 2 }, (_, index) => upload(server.url, faulty('hang sleep 10', String(index))));
   await until(async () => (await metric('sluice_scans_running')) >= 1);
   const behind = Array.from({ length: SHARE }, (_, index) => upload(server.url, `behind ${index}`));
   await until(async () => (await metric('sluice_scans_waiting')) >= SHARE);
-  await enoughOfTheHour();
   const [quota, before] = [await unitsLeft(server.url), await refused()];
 
   const contents = [CLEAN, Buffer.alloc(60_000, 'x'), Buffer.alloc(3_000_000, 'y')];
