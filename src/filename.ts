@@ -67,8 +67,14 @@ export function shownNameOf(text: string): ShownName & { readonly url: string | 
   return { ...name, url: url.href };
 }
 
-/** What follows the last dot, as sent; empty without a dot or with a leading one only. */
+/** A path of the machine as it is shown: its end says more than its beginning. */
+export function shownPath(path: string): string {
+  return [...path.replace(/\p{Cc}/gu, '')].slice(-FILENAME_MAX_CHARACTERS).join('');
+}
+
+/** What follows the last dot, as sent; empty without a dot or with a leading one only. It may be a path. */
 export function extensionOf(filename: string): string {
-  const dot = filename.lastIndexOf('.');
-  return dot <= 0 ? '' : filename.slice(dot + 1);
+  const name = filename.slice(filename.lastIndexOf('/') + 1);
+  const dot = name.lastIndexOf('.');
+  return dot <= 0 ? '' : name.slice(dot + 1);
 }

@@ -143,6 +143,11 @@ export const ICAP_CONNECTIONS = 10_000;
 export const ICAP_HEADER_BYTES = 16 * 1024;
 /** The encapsulated headers of request and response: Squid takes 64 KB of each from others. */
 export const ICAP_SECTION_BYTES = 128 * 1024;
+/** Lines of ICAP's own headers: each costs more memory than it has bytes. */
+export const ICAP_HEADER_LINES = 200;
+/** Encapsulated headers of all connections of a process that have no answer, together; beyond it 503. Those up to the second size are not counted. */
+export const ICAP_SECTIONS_BYTES = 32 * 1024 * 1024;
+export const ICAP_SMALL_SECTION_BYTES = 8 * 1024;
 /** The line with the size of a chunk. */
 export const ICAP_CHUNK_LINE_BYTES = 256;
 /** Headers behind a body, which are read and dropped. */

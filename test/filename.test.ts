@@ -65,6 +65,9 @@ const extensions: [string, string][] = [
   ['a.b c', 'b c'],
   ['', ''],
   ['😀.😀', '😀'],
+  ['/srv/v1.2/README', ''],
+  ['/srv/v1.2/.htaccess', ''],
+  ['/srv/a.txt', 'txt'],
 ];
 for (const [filename, extension] of extensions) t.equal(extensionOf(filename), extension, filename);
 

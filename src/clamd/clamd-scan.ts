@@ -3,6 +3,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { codeOf } from '../error-text.js';
 import { Failure } from '../errors.js';
+import { shownPath } from '../filename.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, type StreamAccount, StreamScan } from '../scan/stream-scan.js';
 import { within } from '../waiting/within.js';
@@ -42,7 +43,7 @@ export class ClamdScan extends StreamScan {
     this.label = label;
     this.delimiter = delimiter;
     this.stream = owner;
-    this.filename = Buffer.from(name, 'latin1').toString('utf8');
+    this.filename = shownPath(Buffer.from(name, 'latin1').toString('utf8'));
   }
 
   protected override turnedAway(problem: unknown): void {

@@ -243,7 +243,9 @@ export class ClamdParser {
 
   #endLine(text: string, isOld: boolean): void {
     this.#line = null;
-    const line = this.#delimiter === '\n' && text.endsWith('\r') ? text.slice(0, -1) : text;
+    // As clamd, where it is a text of C; one with `z` ends with its NUL.
+    const [whole = ''] = text.split('\0', 1);
+    const line = this.#delimiter === '\n' && whole.endsWith('\r') ? whole.slice(0, -1) : whole;
     this.#state = 'begin';
     this.#target.onCommand(commandOf(line, this.#delimiter, isOld));
   }

@@ -11,10 +11,10 @@ const REASONS: Readonly<Record<number, string>> = {
   200: 'OK',
   204: 'No Modifications Needed',
   400: 'Bad request',
-  405: 'Method not allowed for service',
   408: 'Request timeout',
   431: 'Request header fields too large',
   500: 'Server error',
+  501: 'Method not implemented',
   503: 'Service overloaded',
   505: 'ICAP version not supported by server',
 };

@@ -1,7 +1,14 @@
 // One connection of an ICAP client: its requests one after the other, each body as a scan, each answer before the next request is read.
 import { v7 as uuidv7 } from 'uuid';
 import { Failure } from '../errors.js';
-import { DRAIN_MS, ICAP_CLOSE_MS, ICAP_HEAD_MS, ICAP_IDLE_MS, ICAP_UNREAD_BYTES } from '../limits.js';
+import {
+  DRAIN_MS,
+  ICAP_CLOSE_MS,
+  ICAP_HEAD_MS,
+  ICAP_IDLE_MS,
+  ICAP_SMALL_SECTION_BYTES,
+  ICAP_UNREAD_BYTES,
+} from '../limits.js';
 import { Intake, type IntakeOwner } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import type { ScanParts } from '../scan/scan.js';
@@ -24,10 +31,30 @@ import {
 import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
 import { FormScan, IcapScan, type ScanOwner } from './icap-scan.js';
 import { IcapParser, type ParserTarget } from './parser.js';
-import { clientFacts, type IcapHead, type IcapProblem } from './request.js';
+import { clientFacts, type IcapHead, IcapProblem } from './request.js';
+
+/** What the encapsulated headers of all connections may have together. */
+export class SectionRoom {
+  #leftBytes: number;
+
+  constructor(bytes: number) {
+    this.#leftBytes = bytes;
+  }
+
+  take(bytes: number): boolean {
+    if (bytes > this.#leftBytes) return false;
+    this.#leftBytes -= bytes;
+    return true;
+  }
+
+  giveBack(bytes: number): void {
+    this.#leftBytes += bytes;
+  }
+}
 
 /** What all connections have in common. */
 export interface ConnectionParts {
+  readonly sections: SectionRoom;
   readonly scans: ScanParts;
   readonly limitBytes: number;
   /** For a body, and for the reading of an answer; the time in which the client waits for us doesn't count. */
@@ -51,6 +78,8 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
   readonly #parser: IcapParser;
   readonly #timer: CoarseTimer;
   readonly #intake: Intake;
+  /** Counted of the encapsulated headers of its request. */
+  #sectionBytes: number;
   /** The client sends nothing more. */
   #hasAll: boolean;
   /** Null: no request has its head. */
@@ -69,6 +98,7 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     this.#parser = new IcapParser(this);
     this.#timer = new CoarseTimer(this);
     this.#intake = new Intake(peer, this.#parser, this);
+    this.#sectionBytes = 0;
     this.#hasAll = false;
     this.#exchange = null;
     this.#isHeld = false;
@@ -141,6 +171,7 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
   onClose(): void {
     this.#timer.stop();
     this.#isEnded = true;
+    this.#giveSectionsBack();
     this.#intake.drop();
     this.#body = null;
     this.#parser.stop();
@@ -151,6 +182,17 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
   }
 
   // Requests.
+
+  onSections(bytes: number): void {
+    if (bytes <= ICAP_SMALL_SECTION_BYTES) return;
+    if (!this.#parts.sections.take(bytes)) throw new IcapProblem(503, 'too many large headers are on their way');
+    this.#sectionBytes = bytes;
+  }
+
+  #giveSectionsBack(): void {
+    this.#parts.sections.giveBack(this.#sectionBytes);
+    this.#sectionBytes = 0;
+  }
 
   onHead(head: IcapHead): void {
     const exchange = new Exchange(head, uuidv7());
@@ -368,6 +410,7 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     const isCut = this.#exchange?.isOver === false;
     this.#exchange?.scan?.letGo();
     this.#exchange = null;
+    this.#giveSectionsBack();
     if (this.#isEnding) this.#end(isCut ? DRAIN_MS : ICAP_CLOSE_MS);
     else {
       this.#timer.start(ICAP_IDLE_MS);

@@ -1,9 +1,17 @@
 // The bytes of one connection as ICAP requests (RFC 3507): heads, and bodies in chunks. It is pure, and takes any split of the bytes.
-import { ICAP_CHUNK_LINE_BYTES, ICAP_HEADER_BYTES, ICAP_SECTION_BYTES, ICAP_TRAILER_BYTES } from '../limits.js';
+import {
+  ICAP_CHUNK_LINE_BYTES,
+  ICAP_HEADER_BYTES,
+  ICAP_HEADER_LINES,
+  ICAP_SECTION_BYTES,
+  ICAP_TRAILER_BYTES,
+} from '../limits.js';
 import { completeHead, type HeadStart, type IcapHead, IcapProblem, parseHead } from './request.js';
 
 /** Who hears what the bytes say. */
 export interface ParserTarget {
+  /** So many bytes of encapsulated headers begin to come. Throws IcapProblem: there is no room for them. */
+  onSections(bytes: number): void;
   onHead(head: IcapHead): void;
   /** A chunk of the body begins, of so many bytes, at least one. */
   onChunk(sizeBytes: number): void;
@@ -139,6 +147,7 @@ export class IcapParser {
 
   #onHeadLine(text: string): void {
     if (text !== '') {
+      if (this.#lines.length === ICAP_HEADER_LINES) throw new IcapProblem(431, 'too many headers');
       this.#lines.push(text);
       return;
     }
@@ -158,7 +167,10 @@ export class IcapParser {
   #takeSections(bytes: Buffer): number {
     const start = this.#start;
     if (start === null) throw new Error('Sections without a head');
-    if (this.#sectionBytes === 0) this.#sections = Buffer.alloc(start.sectionBytes);
+    if (this.#sectionBytes === 0) {
+      this.#target.onSections(start.sectionBytes);
+      this.#sections = Buffer.alloc(start.sectionBytes);
+    }
     const part = bytes.subarray(0, start.sectionBytes - this.#sectionBytes);
     this.#sections.set(part, this.#sectionBytes);
     this.#sectionBytes += part.length;

@@ -78,7 +78,7 @@ export function parseHead(lines: readonly string[]): HeadStart {
   if (match === null) throw new IcapProblem(400, 'malformed request line');
   const [, method = '', uri = '', major, minor] = match;
   if (major !== '1' || minor !== '0') throw new IcapProblem(505, 'ICAP/1.0 is spoken here');
-  if (!isMethod(method)) throw new IcapProblem(405, 'the methods are OPTIONS, REQMOD and RESPMOD');
+  if (!isMethod(method)) throw new IcapProblem(501, 'the methods are OPTIONS, REQMOD and RESPMOD');
   const headers = parseHeaders(rest);
   const sections = parseSections(headers.get('encapsulated') ?? null, method);
   return { method, uri, headers, sections, sectionBytes: sections.at(-1)?.offset ?? 0 };

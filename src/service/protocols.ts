@@ -12,8 +12,12 @@ import { messageOfError } from '../error-text.js';
 import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
 import type { DescriptorPlan } from '../http/connections.js';
 import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
-import { Connection as IcapConnection, type ConnectionParts as IcapConnectionParts } from '../icap/connection.js';
-import { CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING } from '../limits.js';
+import {
+  Connection as IcapConnection,
+  type ConnectionParts as IcapConnectionParts,
+  SectionRoom,
+} from '../icap/connection.js';
+import { CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING, ICAP_SECTIONS_BYTES } from '../limits.js';
 import { createListener, type Listener } from '../listening.js';
 import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
@@ -91,6 +95,7 @@ function createIcap(config: Config, log: EventLog, parts: ProtocolParts): Listen
   const { icapConnections: connections } = parts.descriptors;
   const shared: IcapConnectionParts = {
     scans,
+    sections: new SectionRoom(ICAP_SECTIONS_BYTES),
     version,
     connections,
     limitBytes: config.streamLimitBytes,

@@ -17,6 +17,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { startClamd } from '../fixtures/clamd.js';
+import { API_KEY } from '../fixtures/server.js';
 import { PASSWORD } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { ask, bytesOf, EICAR, EMAIL, END, sorted, startOurs } from './client.js';
@@ -258,6 +259,25 @@ for _ in range(200): send(b'zFILDES\\0'); send(b'\\0', ${open('clean')})
   }
   await until(() => descriptors() <= before);
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
+});
+
+t.test('the history has the end of a path, without control characters, and the extension of the file', async (t) => {
+  const { share } = shares.large;
+  const folder = join(share, 'v1.2', 'd'.repeat(200));
+  mkdirSync(folder, { recursive: true });
+  for (const name of ['readme', 'red\x1b[31m\n.txt']) {
+    writeFileSync(join(folder, name), `once ${name}`);
+    t.match(await ask(unix, bytesOf(`zSCAN ${join(folder, name)}\0`)), ': OK');
+  }
+  const headers = { 'X-API-KEY': API_KEY };
+  const newest = async (): Promise<unknown> => (await fetch(`${server.url}/api/v1/scans?limit=2`, { headers })).json();
+  const shown = (name: string): string => join(folder, name).slice(-255);
+  const wanted = [
+    { filename: shown('red[31m.txt'), extension: 'txt' },
+    { filename: shown('readme'), extension: '' },
+  ];
+  await until(async () => JSON.stringify(await newest()).includes('red[31m'));
+  t.match(await newest(), { content: wanted });
 });
 
 t.test('a file system that hangs keeps nobody from what needs no files of the machine', async (t) => {

@@ -22,6 +22,8 @@ const sessions: Readonly<Record<string, Buffer>> = {
   'unknown, old': bytesOf('BLAH\n'),
   'lower case': bytesOf('nping\n'),
   'a blank': bytesOf('nPING \n'),
+  'behind a NUL': bytesOf('nPING\0more\n'),
+  'behind a NUL, old': bytesOf('PING\0more\n'),
   'nothing, n': bytesOf('n\n'),
   'nothing, z': bytesOf('z\0'),
   'nothing, old': bytesOf('\nPING\n'),

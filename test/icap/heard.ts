@@ -6,6 +6,7 @@ export function heard(parts: readonly Uint8Array[], wantsRest = true): string[] 
   const words: string[] = [];
   let content = '';
   const target: ParserTarget = {
+    onSections: () => undefined,
     onHead({ headers, requestHeader, responseHeader, ...rest }) {
       const sections = [requestHeader, responseHeader].map((each) => each?.toString('latin1') ?? null);
       words.push(JSON.stringify([...headers, ...sections, rest]));

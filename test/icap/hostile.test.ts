@@ -4,7 +4,7 @@ import { createConnection, type Socket } from 'node:net';
 import t from 'tap';
 import { API_KEY } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
-import { CLEAN, connect, EICAR, request, startOurs } from './client.js';
+import { CLEAN, type Client, connect, EICAR, request, startOurs } from './client.js';
 
 const POOR = { UPLOAD_MEMORY_MB: '64', STREAM_MAX_MB: '16', UPLOAD_TIMEOUT_MS: '2000' };
 const BIG = Buffer.alloc(15 * 1024 * 1024, 'clean text\n');
@@ -54,6 +54,27 @@ t.test('a body that stops, a client that leaves, and one that never reads', asyn
   const client = await connect(port);
   t.equal((await client.ask({ body: CLEAN, preview: 100 })).status, 204, 'the others are served');
   client.end();
+});
+
+t.test('large headers that never end share a bounded memory, and small ones are taken beside them', async (t) => {
+  const head = 'RESPMOD icap://a/b ICAP/1.0\r\nEncapsulated: res-hdr=0, res-body=131000\r\n\r\n';
+  const clients = await Promise.all(Array.from({ length: 300 }, () => connect(port)));
+  const ended: Client[] = [];
+  for (const client of clients) {
+    void client.ended.then(() => ended.push(client));
+    client.write(head + 'x'.repeat(100_000));
+  }
+  // Of 128 KB each, 32 MB have 256.
+  const refused = clients.length - 256;
+  await until(() => ended.length >= refused);
+  for (const client of ended.slice(0, refused)) t.equal((await client.answer()).status, 503);
+  const small = await connect(port);
+  t.equal((await small.ask({ body: CLEAN, preview: 100 })).status, 204);
+  const large = { body: CLEAN, http: `HTTP/1.1 200 OK\r\nA: ${'a'.repeat(9_000)}\r\n\r\n`, preview: 100 };
+  for (const client of clients) client.end();
+  await until(async () => (await (await connect(port)).ask(large)).status === 204);
+  for (let round = 0; round < 300; round += 1) t.equal((await small.ask(large)).status, 204, 'it is given back');
+  small.end();
 });
 
 t.test('many that send bodies which are sent back share the memory of contents', async (t) => {

@@ -1,6 +1,6 @@
 // The parser of ICAP: whatever the split of the bytes, it hears the same requests and the same bodies.
 import t from 'tap';
-import { ICAP_CHUNK_LINE_BYTES, ICAP_HEADER_BYTES, ICAP_TRAILER_BYTES } from '../../src/limits.js';
+import { ICAP_CHUNK_LINE_BYTES, ICAP_HEADER_BYTES, ICAP_HEADER_LINES, ICAP_TRAILER_BYTES } from '../../src/limits.js';
 import { wholeNumbers } from '../faults/random.js';
 import { type Asked, chunks, request } from './client.js';
 import { heard } from './heard.js';
@@ -82,7 +82,7 @@ t.test('what a client says is what is heard', async (t) => {
 const wrong: Readonly<Record<string, [string, number]>> = {
   'another protocol': ['GET / HTTP/1.1\r\n\r\n', 400],
   'another version': ['OPTIONS icap://a/b ICAP/1.1\r\n\r\n', 505],
-  'another method': ['PATCHMOD icap://a/b ICAP/1.0\r\n\r\n', 405],
+  'another method': ['PATCHMOD icap://a/b ICAP/1.0\r\n\r\n', 501],
   'no Encapsulated': ['RESPMOD icap://a/b ICAP/1.0\r\n\r\n', 400],
   'two Encapsulated': [
     'RESPMOD icap://a/b ICAP/1.0\r\nEncapsulated: res-body=0\r\nEncapsulated: null-body=0\r\n\r\n',
@@ -106,6 +106,7 @@ const wrong: Readonly<Record<string, [string, number]>> = {
   ],
   'a folded header': ['OPTIONS icap://a/b ICAP/1.0\r\nA: b\r\n c\r\n\r\n', 400],
   'a line without CR': ['OPTIONS icap://a/b ICAP/1.0\nHost: a\n\n', 400],
+  'too many headers': [`OPTIONS icap://a/b ICAP/1.0\r\n${'A:\r\n'.repeat(ICAP_HEADER_LINES)}`, 431],
   'a head without an end': [`OPTIONS icap://a/b ICAP/1.0\r\nA: ${'a'.repeat(ICAP_HEADER_BYTES)}`, 431],
 };
 const wrongBodies: Readonly<Record<string, string>> = {
