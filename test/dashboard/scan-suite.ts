@@ -23,6 +23,9 @@ export async function choose(page: Page, files: readonly Chosen[]): Promise<void
 
 const TOO_LARGE_BYTES = 11 * 1024 * 1024;
 const TOO_DEEP = 30;
+/** Files, and how often the name of each may be drawn: it stands there three times, in a handful of states. */
+const MANY = 60;
+const DRAWN_MAX = 30;
 
 export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
   const { server, browser, signedIn } = setting;
@@ -57,6 +60,33 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     await row('virus.com').getByRole('link', { name: 'Details' }).click();
     await page.getByText('SHA-256').waitFor();
     noComplaints(t, person, [422]);
+  });
+
+  tap.test('one of many files that has ended draws itself anew, and not all others', async (t) => {
+    const { page } = await signedIn('/scan');
+    const body = {
+      filename: 'x',
+      extension: '',
+      sizeInBytes: 1,
+      scanDurationMillis: 1,
+      infected: false,
+      virusName: null,
+    };
+    await page.route('**/web/scans', (route) => route.fulfill({ json: body }));
+    // A row that is drawn looks for what can't be seen in its name.
+    await page.evaluate(`window.drawn = 0;
+      const replace = String.prototype.replace;
+      String.prototype.replace = function (...rest) {
+        if (this.startsWith('many-')) window.drawn += 1;
+        return replace.apply(this, rest);
+      };`);
+    await choose(
+      page,
+      Array.from({ length: MANY }, (_, index) => file(`many-${index}`)),
+    );
+    await page.getByText(`${MANY} of ${MANY} finished`).waitFor();
+    const drawn = Number(await page.evaluate('window.drawn'));
+    t.ok(drawn < MANY * DRAWN_MAX, `${drawn} names drawn`);
   });
 
   tap.test('the test file is offered, and found', async (t) => {

@@ -1,7 +1,8 @@
 // Signing in, out and back: the ways in, a session that ends elsewhere, tokens that run out, two tabs.
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
 import { noComplaints, PASSWORD, signIn, signOut } from './browser.js';
-import type { Setting, Subtest } from './setting.js';
+import { choose, file } from './scan-suite.js';
+import { FREE_LIMIT, type Setting, type Subtest } from './setting.js';
 
 export async function sessionSuite(tap: Subtest, { server, browser, newAccount, signedIn }: Setting): Promise<void> {
   tap.test('an account is made on the page, and signed out of again', async (t) => {
@@ -29,6 +30,8 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     const person = await browser.person();
     const { page } = person;
     await page.goto(`${server.url}/history?verdict=infected`);
+    await page.getByRole('link', { name: 'Create one' }).click();
+    await page.getByRole('main').getByRole('link', { name: 'Sign in' }).click();
     await signIn(page, email, 'not the password at all');
     await page.getByText('E-mail or password wrong').waitFor();
     await signIn(page, email);
@@ -102,14 +105,53 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     noComplaints(t, person);
   });
 
-  tap.test('signing out in one tab signs the other one out', async (t) => {
+  tap.test('files that wait for a session ask for nothing meanwhile, and are scanned for nobody else', async (t) => {
+    const person = await signedIn('/scan');
+    const { email, page, context } = person;
+    let refreshes = 0;
+    context.on('request', (request) => {
+      if (request.url().endsWith('/web/auth/refresh')) refreshes += 1;
+    });
+    async function endSession(): Promise<void> {
+      const { accessToken } = await apiSignIn(server.url, email, PASSWORD);
+      await ask(`${server.url}/web/users/me/sessions`, { method: 'DELETE', headers: bearer(accessToken) });
+    }
+    await endSession();
+    await choose(page, [file('one.txt'), file('two.txt')]);
+    await page.getByText('Your session has ended').waitFor();
+    await signIn(page, email);
+    await page.getByText('2 of 2 finished').waitFor();
+    t.equal(refreshes, 1, 'the one that was refused');
+    await endSession();
+    await choose(page, [file('three.txt')]);
+    await page.getByText('Your session has ended').waitFor();
+    await signIn(page, await newAccount());
+    const quota = page.getByText(`0 of ${FREE_LIMIT} scans used`);
+    await quota.waitFor();
+    t.equal(await page.locator('.scan-item').count(), 0, 'another account has files of its own');
+    await choose(page, [file('four.txt')]);
+    await page.getByText('1 of 1 finished').waitFor();
+    await signOut(page);
+    await page.getByRole('main').getByRole('link', { name: 'Sign in' }).click();
+    await signIn(page, email);
+    await page.getByRole('link', { name: 'Scan', exact: true }).click();
+    await page.getByText('2 of ').waitFor();
+    t.equal(await page.locator('.scan-item').count(), 0, 'nothing is left after signing out');
+    noComplaints(t, person, [401]);
+  });
+
+  tap.test('signing out in one tab signs the other one out, and signing in lets it go on', async (t) => {
     const person = await signedIn('/keys');
-    const { page, newPage } = person;
+    const { email, page, newPage } = person;
     const other = await newPage();
     await other.goto(`${server.url}/account`);
     await other.getByRole('heading', { name: 'Sessions' }).waitFor();
     await signOut(page);
     await other.getByText('You have signed out in another tab').waitFor();
+    await page.getByRole('main').getByRole('link', { name: 'Sign in' }).click();
+    await signIn(page, email);
+    await other.getByRole('heading', { name: 'Sessions' }).waitFor();
+    t.equal(new URL(other.url()).pathname, '/account');
     noComplaints(t, person);
   });
 }

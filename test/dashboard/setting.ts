@@ -93,15 +93,16 @@ export async function startSetting(env: Readonly<Record<string, string>> = {}): 
   };
 }
 
-const SignedIn = z.object({ expiresIn: z.number() }).loose();
+const SignedIn = z.object({ expiresIn: z.number(), user: z.object({ id: z.string() }).loose() }).loose();
 
-/** What a browser keeps of a sign-in: the cookies, and until when the first of them is good. */
+/** What a browser keeps of a sign-in: the cookies, whose they are, and until when the first of them is good. */
 function rememberedOf(url: string, { body, headers }: Answer) {
-  const { expiresIn } = SignedIn.parse(body);
+  const { expiresIn, user } = SignedIn.parse(body);
+  const as = { name: 'sluice.signedInAs', value: user.id };
   const until = { name: 'sluice.signedInUntil', value: String(Date.now() + expiresIn * 1_000) };
   return {
     cookies: headers.getSetCookie().map((line) => cookieOf(line, new URL(url).hostname)),
-    origins: [{ origin: url, localStorage: [until] }],
+    origins: [{ origin: url, localStorage: [as, until] }],
   };
 }
 

@@ -4,6 +4,8 @@ import { SignedIn } from './shapes.ts';
 
 /** The tokens are in cookies that no script can read; this only says until when, in epoch milliseconds. */
 const UNTIL = 'sluice.signedInUntil';
+/** The id of the account. */
+const AS = 'sluice.signedInAs';
 /** Renewed this long before its end: no request meets an expired token on its way. */
 const MARGIN_MS = 60_000;
 const LOCK = 'sluice.refresh';
@@ -44,14 +46,22 @@ export function isSignedIn(): boolean {
   return localStorage.getItem(UNTIL) !== null;
 }
 
-export function rememberSession(expiresInSeconds: number): void {
-  localStorage.setItem(UNTIL, String(Date.now() + expiresInSeconds * 1000));
+/** Null: nobody is, or nobody knows. */
+export function signedInAs(): string | null {
+  return localStorage.getItem(AS);
+}
+
+export function rememberSession({ expiresIn, user }: SignedIn): void {
+  // First who it is: other tabs hear of the time.
+  localStorage.setItem(AS, user.id);
+  localStorage.setItem(UNTIL, String(Date.now() + expiresIn * 1000));
   changed();
 }
 
 /** Returns whether there was a session. */
 export function forgetSession(): boolean {
   const was = isSignedIn();
+  localStorage.removeItem(AS);
   localStorage.removeItem(UNTIL);
   changed();
   return was;
@@ -75,6 +85,8 @@ export async function renewAfterRefusal(): Promise<void> {
 /** A refresh token works once, so tabs take turns: a tab that waited finds a new one. */
 async function renew(seenUntil: number): Promise<void> {
   const work = async (): Promise<void> => {
+    // Another request, or tab, has heard that it is over.
+    if (!isSignedIn()) throw new SessionEnded();
     if (untilMs() === seenUntil) await refresh(seenUntil);
   };
   // Without https, locks exist on this very machine alone. The service takes two requests at once for what they are, a race.
@@ -88,7 +100,7 @@ async function refresh(seenUntil: number): Promise<void> {
   });
   const text = await response.text();
   if (response.ok) {
-    rememberSession(SignedIn.parse(JSON.parse(text)).expiresIn);
+    rememberSession(SignedIn.parse(JSON.parse(text)));
     return;
   }
   if (response.status !== 401) throw problemOf(response.status, text, response.headers.get('retry-after'));

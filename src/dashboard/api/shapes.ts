@@ -18,6 +18,7 @@ export const User = z.object({
 export type User = z.infer<typeof User>;
 
 export const SignedIn = z.object({ expiresIn: z.number(), user: User });
+export type SignedIn = z.infer<typeof SignedIn>;
 
 export const Registration = z.object({ registration: z.enum(['open', 'closed']), passwordMail: z.boolean() });
 

@@ -12,6 +12,7 @@ import { CopyButton } from '../parts/copy-button.tsx';
 import { Dialog, Step } from '../parts/dialog.tsx';
 import { showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { queue } from '../scan/queue.ts';
 import { texts } from '../texts.ts';
 import { texts as own } from './protection-texts.ts';
 
@@ -171,6 +172,7 @@ function Delete({ close }: { readonly close: () => void }) {
   const remove = useMutation({
     mutationFn: () => ask({ method: 'POST', path: `${PATH}/deletion`, body: { currentPassword }, shape: Nothing }),
     onSuccess() {
+      queue.clear();
       forgetSession();
       client.clear();
       navigate('/');

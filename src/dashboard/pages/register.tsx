@@ -2,7 +2,7 @@
 import { Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { Link } from 'wouter';
+import { Link, useSearch } from 'wouter';
 import { registrationQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
 import { emailError, newPasswordError } from '../parts/form.ts';
@@ -45,6 +45,7 @@ function Form() {
   const [password, setPassword] = useState('');
   const [isTried, setTried] = useState(false);
   const register = useSignIn('/web/auth/register');
+  const query = useSearch();
   const errors = { email: emailError(email), password: newPasswordError(password) };
 
   function submit(event: FormEvent): void {
@@ -86,7 +87,7 @@ function Form() {
       </form>
       <p className="small">
         {t.signIn}{' '}
-        <Anchor component={Link} href="/sign-in" inherit>
+        <Anchor component={Link} href={query === '' ? '/sign-in' : `/sign-in?${query}`} inherit>
           {t.signInLink}
         </Anchor>
       </p>

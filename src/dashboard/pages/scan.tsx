@@ -5,7 +5,6 @@ import '@mantine/dropzone/styles.css';
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useRef, useState, useSyncExternalStore } from 'react';
 import { quotaQuery } from '../api/queries.ts';
-import { onSessionEnd } from '../api/session.ts';
 import { DropIcon, LinkIcon } from '../parts/icons.ts';
 import { PageTitle } from '../parts/title.tsx';
 import { eicarFile } from '../scan/eicar.ts';
@@ -20,10 +19,6 @@ const t = texts.scan;
 
 window.addEventListener('beforeunload', (event) => {
   if (queue.isBusy()) event.preventDefault();
-});
-// Names of files are nobody's business who signs in next.
-onSessionEnd((reason) => {
-  if (reason === 'signedOut') for (const { id } of queue.items()) queue.remove(id);
 });
 
 export function ScanPage() {

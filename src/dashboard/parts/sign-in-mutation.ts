@@ -13,11 +13,11 @@ export function useSignIn(path: '/web/auth/login' | '/web/auth/register') {
   const [search] = useSearchParams();
   return useMutation({
     mutationFn: (body: Readonly<Record<string, string>>) => askOpenly({ method: 'POST', path, body, shape: SignedIn }),
-    onSuccess({ expiresIn, user }) {
+    onSuccess(signedIn) {
       client.clear();
-      rememberSession(expiresIn);
-      client.setQueryData(meQuery.queryKey, user);
-      navigate(returnAddress(search.get('next')));
+      rememberSession(signedIn);
+      client.setQueryData(meQuery.queryKey, signedIn.user);
+      navigate(returnAddress(search.get('next')), { replace: true });
     },
   });
 }

@@ -1,6 +1,7 @@
 // The list of the scan page: how many files came to what, and those of one outcome alone where somebody looks for them.
 import { Button } from '@mantine/core';
 import { useState } from 'react';
+import { number } from '../parts/format.ts';
 import { texts } from '../texts.ts';
 import { ItemRow, isHopeless } from './item-row.tsx';
 import { type Item, isOver, type Queue } from './queue.ts';
@@ -32,11 +33,11 @@ export function Files({ items, queue }: FilesProps) {
     <section className="panel">
       <div className="row row-apart">
         <h2 className="panel-title">{t.list}</h2>
-        <span className="dimmed small">{t.summary(ended, items.length)}</span>
+        <span className="dimmed small">{t.summary(number(ended), number(items.length))}</span>
         <span className="row scan-actions">
           {failed.length > 1 && (
             <Button size="compact-sm" variant="default" onClick={() => againAll(failed, queue)}>
-              {t.againAll(failed.length)}
+              {t.againAll(number(failed.length))}
             </Button>
           )}
           <Button size="compact-sm" variant="default" disabled={ended === 0} onClick={() => queue.clearEnded()}>
@@ -89,8 +90,8 @@ function Outcomes({ items, shown, choose }: OutcomesProps) {
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset is for what is filled in.
     <div className="row scan-outcomes" role="group" aria-label={t.show}>
-      {button(t.all(items.length), null)}
-      {known.map(({ outcome, count }) => button(t.outcomes[outcome](count), outcome))}
+      {button(t.all(number(items.length)), null)}
+      {known.map(({ outcome, count }) => button(t.outcomes[outcome](number(count)), outcome))}
     </div>
   );
 }

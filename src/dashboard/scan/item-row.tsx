@@ -1,6 +1,6 @@
 // One file of the scan page: its name, what is going on with it, and what can be done about it.
 import { Alert, Anchor, Button, Progress } from '@mantine/core';
-import { useEffect, useState } from 'react';
+import { memo, useEffect, useState } from 'react';
 import { Link } from 'wouter';
 import { clock, size } from '../parts/format.ts';
 import { noticeText } from '../parts/notice.ts';
@@ -11,7 +11,8 @@ import { type Failed, type Item, type ItemState, isOver, type Queue } from './qu
 
 const t = texts.scan;
 
-export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: Queue }) {
+/** Drawn anew only where it has changed: there may be thousands. */
+export const ItemRow = memo(function ItemRow({ item, queue }: { readonly item: Item; readonly queue: Queue }) {
   const { name, content, state, id } = item;
   return (
     <li className="scan-item">
@@ -49,7 +50,7 @@ export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: 
       </div>
     </li>
   );
-}
+});
 
 /** It would fail again. */
 export function isHopeless(state: ItemState): boolean {

@@ -1,6 +1,7 @@
 // Files and URLs that are to be scanned, a few at a time. When the service says to wait, the queue waits and goes on by itself. It lives as long as the page does.
 import { Problem, SessionEnded } from '../api/problem.ts';
 import { isUnreachable } from '../api/reachability.ts';
+import { isSignedIn, signedInAs, watchSession } from '../api/session.ts';
 import type { Quota } from '../api/shapes.ts';
 import { type Content, type Scanned, scanContent } from '../api/upload.ts';
 
@@ -61,6 +62,8 @@ export interface Queue {
   /** Goes on with what waits for the server to come back. */
   resumeOffline(): void;
   clearEnded(): void;
+  /** Ends all of it: names of files are nobody's business who signs in next. */
+  clear(): void;
   /** A file has not ended yet. */
   isBusy(): boolean;
   listen(events: QueueEvents): () => void;
@@ -75,9 +78,26 @@ function createQueue(): Queue {
   const tries = createTries();
   const running = new Map<number, AbortController>();
   let timer: number | undefined;
+  /** Whose files these are; null: nobody has been signed in yet. */
+  let owner = signedInAs();
+
+  function clear(): void {
+    for (const abort of running.values()) abort.abort(new Error('Cleared'));
+    list.clear();
+  }
+
+  watchSession(() => {
+    const user = signedInAs();
+    if (user === null) return;
+    if (owner !== null && owner !== user) clear();
+    owner = user;
+    pump();
+  });
 
   function pump(): void {
     window.clearTimeout(timer);
+    // It goes on when somebody has signed in.
+    if (!isSignedIn()) return;
     const now = Date.now();
     for (const { id, state } of list.items()) {
       if (state.kind === 'paused' && state.untilMs <= now) list.setState(id, { kind: 'waiting' });
@@ -145,6 +165,7 @@ function createQueue(): Queue {
     resume: () => resumeIf(() => true),
     resumeOffline: () => resumeIf((why) => why === 'offline'),
     clearEnded: list.clearEnded,
+    clear,
     isBusy: () => list.items().some((item) => !isOver(item)),
     listen(events) {
       const end = list.listen(events);
@@ -215,6 +236,7 @@ function createList() {
       return true;
     },
     clearEnded: (): void => change(items.filter((item) => !isOver(item))),
+    clear: (): void => change([]),
   };
 }
 

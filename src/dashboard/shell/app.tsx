@@ -1,6 +1,6 @@
 // Which page an address is, for whom; and what happens when the session ends.
 import { useEffect } from 'react';
-import { Redirect, Route, Switch, useLocation } from 'wouter';
+import { Redirect, Route, Switch, useLocation, useSearchParams } from 'wouter';
 import { queries } from '../api/query-client.ts';
 import { onSessionEnd } from '../api/session.ts';
 import { Docs } from '../pages/docs.tsx';
@@ -10,10 +10,11 @@ import { Register } from '../pages/register.tsx';
 import { Reset } from '../pages/reset.tsx';
 import { SignIn } from '../pages/sign-in.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
+import { queue } from '../scan/queue.ts';
 import { Boundary } from './boundary.tsx';
 import { Layout } from './layout.tsx';
 import { part } from './part.tsx';
-import { signInAddress } from './return-address.ts';
+import { returnAddress, signInAddress } from './return-address.ts';
 import { useSignedIn } from './use-signed-in.ts';
 
 // What somebody needs who is not signed in comes with the first script; the pages behind the sign-in come as one more, charts, guides and the reference apart.
@@ -42,6 +43,7 @@ export function App() {
   useEffect(
     () =>
       onSessionEnd((reason) => {
+        if (reason === 'signedOut') queue.clear();
         queries.clear();
         navigate(signInAddress(reason));
       }),
@@ -56,17 +58,19 @@ export function App() {
   );
 }
 
+/** Another tab has signed in, or a link leads to the sign-in. */
+function GoOn() {
+  const [search] = useSearchParams();
+  return <Redirect to={returnAddress(search.get('next'))} replace />;
+}
+
 function Pages() {
   const signedIn = useSignedIn();
   return (
     <Switch>
       <Route path="/">{signedIn ? <SignedInPages /> : <Landing />}</Route>
-      <Route path="/sign-in">
-        <SignIn />
-      </Route>
-      <Route path="/register">
-        <Register />
-      </Route>
+      <Route path="/sign-in">{signedIn ? <GoOn /> : <SignIn />}</Route>
+      <Route path="/register">{signedIn ? <GoOn /> : <Register />}</Route>
       <Route path="/reset">
         <Reset />
       </Route>

@@ -9,6 +9,7 @@ import { Nothing } from '../api/shapes.ts';
 import { AccountIcon, BillingIcon, OpenIcon, OperationIcon, SignOutIcon } from '../parts/icons.ts';
 import { showProblem } from '../parts/problem.tsx';
 import { visibleName } from '../parts/visible-name.ts';
+import { queue } from '../scan/queue.ts';
 import { texts } from '../texts.ts';
 
 export function UserMenu() {
@@ -63,6 +64,7 @@ function useSignOut(): () => Promise<void> {
       showProblem(error);
       return;
     }
+    queue.clear();
     forgetSession();
     client.clear();
     navigate('/');
