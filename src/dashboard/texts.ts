@@ -38,7 +38,7 @@ export const texts = {
     none: 'None',
     unknown: 'Unknown',
     utc: (text: string) => `${text} UTC`,
-    saved: 'Saved',
+    showPassword: 'Show the password',
   },
   problems: {
     title: 'This could not be loaded',
@@ -49,6 +49,7 @@ export const texts = {
     other: (status: number) => `The server answered with status ${status}.`,
     unreachable: 'The server can’t be reached. This page goes on by itself as soon as it answers.',
     waiting: 'Waiting for the server.',
+    wrongPassword: 'This is not your current password',
     notSent: 'Not sent: the server can’t be reached. What you have entered stays here.',
     broken: {
       bug: {
@@ -124,6 +125,7 @@ export const texts = {
     passwordLong: 'At most 128 characters',
     nameMissing: 'Enter a name',
     nameLong: 'At most 100 characters',
+    limitWrong: 'Enter a number above 0, or nothing',
   },
   overview: {
     title: 'Overview',
@@ -387,7 +389,6 @@ export const texts = {
     passwordHint: '12 to 128 characters. Your other sessions end.',
     saveEmail: 'Save the e-mail address',
     savePassword: 'Save the password',
-    wrongPassword: 'This is not your current password',
     nameSaved: 'The name is saved',
     emailSaved: 'The e-mail address is saved',
     passwordSaved: 'The password is changed; your other sessions have ended',

@@ -90,14 +90,17 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     const { page, email } = person;
     await page.getByRole('button', { name: 'Turn it on' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Current password').fill(PASSWORD);
+    await page.keyboard.press('Enter');
+    await dialog.getByText('Must not be empty').waitFor();
+    await page.keyboard.type(PASSWORD);
     await page.keyboard.press('Enter');
     await dialog.getByAltText('The secret as a picture').waitFor();
     t.strictSame(await seriousFindings(page), []);
     const secret = (await dialog.locator('p.code').textContent()) ?? '';
-    await dialog.getByLabel('Code').fill('12345');
+    await page.keyboard.type('12345');
     await page.keyboard.press('Enter');
     await dialog.getByText('Is wrong, or was used').waitFor();
+    t.equal(await page.evaluate('document.activeElement.value'), '12345', 'what is wrong has the focus');
     await dialog.getByLabel('Code').fill(new TOTP({ secret }).generate());
     await page.keyboard.press('Enter');
     const codes = ((await dialog.locator('.account-codes').textContent()) ?? '').split('\n');
@@ -121,7 +124,7 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Current password').fill('not the password at all');
     await dialog.getByRole('button', { name: 'Delete it for good' }).click();
-    await dialog.getByText('Is wrong').waitFor();
+    await dialog.getByText('This is not your current password').waitFor();
     await dialog.getByLabel('Current password').fill(PASSWORD);
     await dialog.getByRole('button', { name: 'Delete it for good' }).click();
     await page.getByText('The account is deleted').waitFor();

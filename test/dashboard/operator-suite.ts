@@ -96,6 +96,10 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
       t.strictSame(await seriousFindings(page), [], `the dialog, ${colorScheme}`);
     }
+    await dialog.getByLabel('Own scans/h').fill('3'.repeat(30));
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByText('Enter a number above 0, or nothing').waitFor();
+    t.equal(await page.getByText('Saved: it holds').count(), 0);
     await dialog.getByLabel('Own scans/h').fill('3');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved: it holds from the next request on').waitFor();
@@ -107,6 +111,11 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     await dialog.getByRole('button', { name: 'Restore' }).click();
     await dialog.getByRole('button', { name: 'Suspend' }).waitFor();
     await dialog.getByRole('button', { name: 'Revoke the key the office' }).click();
+    await page.getByText('This cannot be undone.').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByText('This cannot be undone.').waitFor({ state: 'detached' });
+    await dialog.getByRole('button', { name: 'Revoke the key the office' }).click();
+    await page.getByRole('button', { name: 'Revoke', exact: true }).click();
     await dialog.getByText('No keys.').waitFor();
     await dialog.getByRole('button', { name: 'Delete' }).click();
     const sure = dialog.getByRole('button', { name: 'Delete for good' });

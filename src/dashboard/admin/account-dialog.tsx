@@ -5,8 +5,12 @@ import { useState } from 'react';
 import { ask } from '../api/client.ts';
 import { meQuery } from '../api/queries.ts';
 import { Nothing } from '../api/shapes.ts';
+import { texts as keyTexts } from '../pages/key-texts.ts';
 import { deviceOf } from '../parts/device.ts';
+import { Question } from '../parts/dialog.tsx';
+import { limitError } from '../parts/field-rules.ts';
 import { useFocusReturn } from '../parts/focus-return.ts';
+import { Form } from '../parts/form.tsx';
 import { OutcomeDays } from '../parts/outcomes.tsx';
 import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
@@ -29,11 +33,14 @@ export function AccountDialog({ account, plans, close }: DialogProps) {
   const detail = useQuery(accountQuery(account.id));
   const me = useQuery(meQuery);
   const isOwn = me.data?.id === account.id;
+  const [revoked, setRevoked] = useState<Revoked | null>(null);
   return (
     <Modal
       opened
       size="lg"
       onClose={close}
+      // The question before it has Esc for itself.
+      closeOnEscape={revoked === null}
       title={<span className="name">{visibleName(account.email)}</span>}
       closeButtonProps={{ 'aria-label': common.common.close }}
     >
@@ -46,11 +53,12 @@ export function AccountDialog({ account, plans, close }: DialogProps) {
             <h3 className="panel-title">{t.use}</h3>
             <OutcomeDays days={detail.data.days} caption={t.use} />
           </section>
-          <Keys account={detail.data} />
+          <Keys keyList={detail.data.keyList} revoke={setRevoked} />
           <Sessions account={detail.data} />
           {isOwn ? <p className="small dimmed">{t.own}</p> : <Ends account={detail.data} close={close} />}
         </div>
       )}
+      {revoked !== null && <Revoke id={account.id} apiKey={revoked} close={() => setRevoked(null)} />}
     </Modal>
   );
 }
@@ -85,13 +93,14 @@ function Rights({ account, plans }: { readonly account: AccountDetail; readonly 
   const [limit, setLimit] = useState<number | string>(account.ownLimit ?? '');
   const [role, setRole] = useState<string>(account.role);
   const change = useChange(account.id, t.saved);
-  const ownLimit = typeof limit === 'number' ? limit : null;
+  const wrong = limitError(limit);
   const known = plans.includes(account.plan) ? plans : [account.plan, ...plans];
   return (
-    <form
+    <Form
       className="admin-rights"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
+        if (wrong !== null) return;
+        const ownLimit = limit === '' ? null : limit;
         const changed = { ...(plan === account.plan ? {} : { plan }), ...(role === account.role ? {} : { role }) };
         change.mutate({ method: 'PUT', body: { ownLimit, ...changed } });
       }}
@@ -108,9 +117,10 @@ function Rights({ account, plans }: { readonly account: AccountDetail; readonly 
         placeholder={t.limitHint}
         value={limit}
         onChange={setLimit}
-        min={1}
-        max={1_000_000_000}
+        clampBehavior="none"
         allowDecimal={false}
+        allowNegative={false}
+        error={wrong}
       />
       <Select
         label={t.role}
@@ -122,12 +132,32 @@ function Rights({ account, plans }: { readonly account: AccountDetail; readonly 
       <Button type="submit" loading={change.isPending}>
         {t.save}
       </Button>
-    </form>
+    </Form>
   );
 }
 
-function Keys({ account: { id, keyList } }: { readonly account: AccountDetail }) {
-  const change = useChange(id, t.revoked);
+type Revoked = Pick<AccountDetail['keyList'][number], 'uuid' | 'name'>;
+
+function Revoke({ id, apiKey, close }: { readonly id: string; readonly apiKey: Revoked; readonly close: () => void }) {
+  const change = useChange(id, t.revoked, close);
+  return (
+    <Question
+      title={keyTexts.revokeTitle}
+      text={keyTexts.revokeText(visibleName(apiKey.name))}
+      action={t.revoke}
+      isPending={change.isPending}
+      act={() => change.mutate({ method: 'DELETE', path: `/keys/${apiKey.uuid}` })}
+      close={close}
+    />
+  );
+}
+
+interface KeysProps {
+  readonly keyList: AccountDetail['keyList'];
+  readonly revoke: (apiKey: Revoked) => void;
+}
+
+function Keys({ keyList, revoke }: KeysProps) {
   return (
     <section aria-label={t.keys}>
       <h3 className="panel-title">{t.keys}</h3>
@@ -145,7 +175,7 @@ function Keys({ account: { id, keyList } }: { readonly account: AccountDetail })
               variant="light"
               color="red"
               aria-label={t.revokeOf(visibleName(name))}
-              onClick={() => change.mutate({ method: 'DELETE', path: `/keys/${uuid}` })}
+              onClick={() => revoke({ uuid, name })}
             >
               {t.revoke}
             </Button>

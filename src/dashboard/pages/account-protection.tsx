@@ -1,5 +1,5 @@
 // What protects the account: a second factor with its recovery codes, and the end of the account.
-import { Alert, Button, PasswordInput, TextInput } from '@mantine/core';
+import { Alert, Button, TextInput } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { renderSVG } from 'uqr';
@@ -10,7 +10,8 @@ import { forgetSession } from '../api/session.ts';
 import { Enrolment, Nothing, Recovery, type User } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { Dialog, Step } from '../parts/dialog.tsx';
-import { showDone } from '../parts/problem.tsx';
+import { Password } from '../parts/password.tsx';
+import { errorAt, showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { queue } from '../scan/queue.ts';
 import { texts } from '../texts.ts';
@@ -18,6 +19,8 @@ import { texts as own } from './protection-texts.ts';
 
 const t = own.protection;
 const PATH = '/web/users/me';
+/** Those that say what the service has against them. */
+const FIELDS = ['currentPassword', 'code'];
 
 type Open = 'enrol' | 'remove' | 'delete' | null;
 
@@ -64,27 +67,32 @@ export function ProtectionSkeletons() {
 interface FieldProps {
   readonly value: string;
   readonly setValue: (value: string) => void;
+  /** What the service said. */
+  readonly error: unknown;
 }
 
-function PasswordField({ value, setValue }: FieldProps) {
+function PasswordField({ value, setValue, error }: FieldProps) {
   return (
-    <PasswordInput
+    <Password
       label={texts.account.currentPassword}
       autoComplete="current-password"
       value={value}
       onChange={({ currentTarget }) => setValue(currentTarget.value)}
+      error={errorAt(error, 'currentPassword')}
       data-autofocus
     />
   );
 }
 
-function CodeField({ value, setValue }: FieldProps) {
+function CodeField({ value, setValue, error, autoFocus = false }: FieldProps & { readonly autoFocus?: boolean }) {
   return (
     <TextInput
       label={t.code}
       autoComplete="one-time-code"
       value={value}
       onChange={({ currentTarget }) => setValue(currentTarget.value)}
+      error={errorAt(error, 'code')}
+      autoFocus={autoFocus}
     />
   );
 }
@@ -109,7 +117,9 @@ function Enrol({ close }: { readonly close: () => void }) {
       <Dialog title={t.codes} close={end} isKept>
         <div className="stack">
           <Alert color="yellow">{t.codesOnce}</Alert>
-          <pre className="code account-codes">{confirm.data.recoveryCodes.join('\n')}</pre>
+          <pre className="code account-codes" tabIndex={-1} ref={focusIt}>
+            {confirm.data.recoveryCodes.join('\n')}
+          </pre>
           <CopyButton text={confirm.data.recoveryCodes.join('\n')} />
           <Button onClick={end}>{t.codesKept}</Button>
         </div>
@@ -120,7 +130,13 @@ function Enrol({ close }: { readonly close: () => void }) {
     const { secret, uri } = begin.data;
     return (
       <Dialog title={t.twoFactor} close={close}>
-        <Step error={confirm.error} isPending={confirm.isPending} action={t.confirm} onSubmit={() => confirm.mutate()}>
+        <Step
+          error={confirm.error}
+          isPending={confirm.isPending}
+          action={t.confirm}
+          fields={FIELDS}
+          onSubmit={() => confirm.mutate()}
+        >
           <p className="account-text">{t.scan}</p>
           <img
             className="account-picture"
@@ -128,18 +144,29 @@ function Enrol({ close }: { readonly close: () => void }) {
             src={`data:image/svg+xml,${encodeURIComponent(renderSVG(uri))}`}
           />
           <p className="code account-text">{secret}</p>
-          <CodeField value={code} setValue={setCode} />
+          <CodeField value={code} setValue={setCode} error={confirm.error} autoFocus />
         </Step>
       </Dialog>
     );
   }
   return (
     <Dialog title={t.twoFactor} close={close}>
-      <Step error={begin.error} isPending={begin.isPending} action={t.next} onSubmit={() => begin.mutate()}>
-        <PasswordField value={currentPassword} setValue={setPassword} />
+      <Step
+        error={begin.error}
+        isPending={begin.isPending}
+        action={t.next}
+        fields={FIELDS}
+        onSubmit={() => begin.mutate()}
+      >
+        <PasswordField value={currentPassword} setValue={setPassword} error={begin.error} />
       </Step>
     </Dialog>
   );
+}
+
+/** What took its place is gone. */
+function focusIt(element: HTMLElement | null): void {
+  element?.focus();
 }
 
 function Remove({ close }: { readonly close: () => void }) {
@@ -157,9 +184,15 @@ function Remove({ close }: { readonly close: () => void }) {
   });
   return (
     <Dialog title={t.turnOff} close={close}>
-      <Step error={remove.error} isPending={remove.isPending} action={t.turnOff} onSubmit={() => remove.mutate()}>
-        <PasswordField value={currentPassword} setValue={setPassword} />
-        <CodeField value={code} setValue={setCode} />
+      <Step
+        error={remove.error}
+        isPending={remove.isPending}
+        action={t.turnOff}
+        fields={FIELDS}
+        onSubmit={() => remove.mutate()}
+      >
+        <PasswordField value={currentPassword} setValue={setPassword} error={remove.error} />
+        <CodeField value={code} setValue={setCode} error={remove.error} />
       </Step>
     </Dialog>
   );
@@ -186,10 +219,11 @@ function Delete({ close }: { readonly close: () => void }) {
         isPending={remove.isPending}
         action={t.deleteSure}
         color="red"
+        fields={FIELDS}
         onSubmit={() => remove.mutate()}
       >
         <p className="account-text">{t.deleteText}</p>
-        <PasswordField value={currentPassword} setValue={setPassword} />
+        <PasswordField value={currentPassword} setValue={setPassword} error={remove.error} />
       </Step>
     </Dialog>
   );

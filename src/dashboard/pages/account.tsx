@@ -1,13 +1,14 @@
 // The account: who one is, the way in, and where one is signed in.
-import { Button, PasswordInput, TextInput } from '@mantine/core';
+import { Button, TextInput } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { ask } from '../api/client.ts';
-import { Problem } from '../api/problem.ts';
 import { meQuery } from '../api/queries.ts';
 import { User } from '../api/shapes.ts';
-import { emailError, nameError, newPasswordError, passwordError } from '../parts/form.ts';
-import { FormProblem, ProblemBox, sentenceOf, showDone } from '../parts/problem.tsx';
+import { emailError, nameError, newPasswordError, passwordError } from '../parts/field-rules.ts';
+import { Form } from '../parts/form.tsx';
+import { Password } from '../parts/password.tsx';
+import { errorAt, FormProblem, ProblemBox, showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -62,26 +63,14 @@ function useChange(done: string, onDone: () => void) {
   });
 }
 
-/** The service names the field that is wrong. */
-function errorAt(error: unknown, field: string): string | null {
-  if (!(error instanceof Problem) || !error.message.startsWith(`${field}: `)) return null;
-  return error.message === 'currentPassword: is wrong' ? t.wrongPassword : sentenceOf(error);
-}
-
-function Otherwise({ error, fields }: { readonly error: unknown; readonly fields: readonly string[] }) {
-  if (error === null || fields.some((field) => errorAt(error, field) !== null)) return null;
-  return <FormProblem error={error} />;
-}
-
 function NameForm({ user }: { readonly user: User }) {
   const [name, setName] = useState(user.name);
   const change = useChange(t.nameSaved, () => undefined);
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     if (nameError(name) === null) change.mutate({ name });
   }
   return (
-    <form onSubmit={submit} noValidate className="stack">
+    <Form onSubmit={submit} error={change.error}>
       <dl className="facts">
         <dt>{t.email}</dt>
         <dd className="name">{visibleName(user.email)}</dd>
@@ -99,13 +88,13 @@ function NameForm({ user }: { readonly user: User }) {
         onChange={({ currentTarget }) => setName(currentTarget.value)}
         error={name === user.name ? null : (nameError(name) ?? errorAt(change.error, 'name'))}
       />
-      <Otherwise error={change.error} fields={['name']} />
+      <FormProblem error={change.error} fields={['name']} />
       <div>
         <Button type="submit" loading={change.isPending} disabled={name === user.name}>
           {t.saveName}
         </Button>
       </div>
-    </form>
+    </Form>
   );
 }
 
@@ -119,13 +108,12 @@ function EmailForm() {
     setTried(false);
   });
   const errors = { email: emailError(email), password: passwordError(currentPassword) };
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     setTried(true);
     if (errors.email === null && errors.password === null) change.mutate({ email, currentPassword });
   }
   return (
-    <form onSubmit={submit} noValidate className="stack">
+    <Form onSubmit={submit} error={change.error}>
       <TextInput
         label={t.newEmail}
         type="email"
@@ -139,13 +127,13 @@ function EmailForm() {
         setValue={setCurrentPassword}
         error={(isTried && errors.password) || errorAt(change.error, 'currentPassword')}
       />
-      <Otherwise error={change.error} fields={['email', 'currentPassword']} />
+      <FormProblem error={change.error} fields={['email', 'currentPassword']} />
       <div>
         <Button type="submit" loading={change.isPending}>
           {t.saveEmail}
         </Button>
       </div>
-    </form>
+    </Form>
   );
 }
 
@@ -159,13 +147,12 @@ function PasswordForm({ email }: { readonly email: string }) {
     setTried(false);
   });
   const errors = { current: passwordError(currentPassword), next: newPasswordError(newPassword) };
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     setTried(true);
     if (errors.current === null && errors.next === null) change.mutate({ newPassword, currentPassword });
   }
   return (
-    <form onSubmit={submit} noValidate className="stack">
+    <Form onSubmit={submit} error={change.error}>
       {/* For managers of passwords, which ask whose it is. */}
       <input
         className="unseen"
@@ -181,7 +168,7 @@ function PasswordForm({ email }: { readonly email: string }) {
         setValue={setCurrentPassword}
         error={(isTried && errors.current) || errorAt(change.error, 'currentPassword')}
       />
-      <PasswordInput
+      <Password
         label={t.newPassword}
         description={t.passwordHint}
         autoComplete="new-password"
@@ -189,13 +176,13 @@ function PasswordForm({ email }: { readonly email: string }) {
         onChange={({ currentTarget }) => setNewPassword(currentTarget.value)}
         error={(isTried && errors.next) || errorAt(change.error, 'newPassword')}
       />
-      <Otherwise error={change.error} fields={['newPassword', 'currentPassword']} />
+      <FormProblem error={change.error} fields={['newPassword', 'currentPassword']} />
       <div>
         <Button type="submit" loading={change.isPending}>
           {t.savePassword}
         </Button>
       </div>
-    </form>
+    </Form>
   );
 }
 
@@ -207,7 +194,7 @@ interface CurrentPasswordProps {
 
 function CurrentPassword({ value, setValue, error }: CurrentPasswordProps) {
   return (
-    <PasswordInput
+    <Password
       label={t.currentPassword}
       autoComplete="current-password"
       value={value}

@@ -12,7 +12,7 @@ import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { texts as t } from './key-texts.ts';
-import { areComplete, bodyOf, fieldsOf, KeyInputs } from './keys-fields.tsx';
+import { areComplete, bodyOf, fieldsOf, KEY_FIELDS, KeyInputs } from './keys-fields.tsx';
 
 const SHOWN = ['clean', 'infected', 'failed'] as const;
 
@@ -37,6 +37,7 @@ export function ChangeKey({ apiKey, close }: { readonly apiKey: Key; readonly cl
         isPending={change.isPending}
         action={t.save}
         cancel={close}
+        fields={KEY_FIELDS}
         onSubmit={() => {
           setTried(true);
           if (areComplete(fields)) change.mutate();
@@ -52,7 +53,7 @@ export function ChangeKey({ apiKey, close }: { readonly apiKey: Key; readonly cl
           <dt>{t.used}</dt>
           <dd>{apiKey.lastUse === null ? texts.common.never : <Time at={apiKey.lastUse} />}</dd>
         </dl>
-        <KeyInputs fields={fields} change={setFields} isTried={isTried} />
+        <KeyInputs fields={fields} change={setFields} isTried={isTried} error={change.error} />
         <Use uuid={apiKey.uuid} />
       </Step>
     </Dialog>

@@ -1,8 +1,9 @@
 // What is said of a key when it is made or changed: its name, and what it may.
 import { Checkbox, NumberInput, TextInput } from '@mantine/core';
 import { type Key, type Scope, scopes } from '../api/shapes.ts';
-import { nameError } from '../parts/form.ts';
+import { limitError, nameError } from '../parts/field-rules.ts';
 import { instantOf, localMinute } from '../parts/format.ts';
+import { errorAt } from '../parts/problem.tsx';
 import { texts as t } from './key-texts.ts';
 
 export interface KeyFields {
@@ -25,8 +26,8 @@ export function fieldsOf(key: Key): KeyFields {
   };
 }
 
-export function areComplete({ name, scopes: chosen }: KeyFields): boolean {
-  return nameError(name) === null && chosen.length > 0;
+export function areComplete({ name, scopes: chosen, hourlyLimit }: KeyFields): boolean {
+  return nameError(name) === null && chosen.length > 0 && limitError(hourlyLimit) === null;
 }
 
 /** As the service takes them. `before`: what is the same as there is left out, also where its time is over by now. */
@@ -35,23 +36,26 @@ export function bodyOf(fields: KeyFields, before: KeyFields | null = null): obje
   return {
     name,
     ...(before !== null && String(before.scopes) === String(chosen) ? {} : { scopes: chosen }),
-    ...(before?.hourlyLimit === hourlyLimit
-      ? {}
-      : { hourlyLimit: typeof hourlyLimit === 'number' ? hourlyLimit : null }),
+    ...(before?.hourlyLimit === hourlyLimit ? {} : { hourlyLimit: hourlyLimit === '' ? null : hourlyLimit }),
     ...(before?.expires === expires
       ? {}
       : { expires: expires === '' ? null : new Date(expires).toISOString().slice(0, 19) }),
   };
 }
 
+/** Those that say what the service has against them. */
+export const KEY_FIELDS = ['name', 'scopes', 'hourlyLimit', 'expires'];
+
 interface InputsProps {
   readonly fields: KeyFields;
   readonly change: (fields: KeyFields) => void;
   /** Whether what is missing is said. */
   readonly isTried: boolean;
+  /** What the service said. */
+  readonly error: unknown;
 }
 
-export function KeyInputs({ fields, change, isTried }: InputsProps) {
+export function KeyInputs({ fields, change, isTried, error }: InputsProps) {
   return (
     <>
       <TextInput
@@ -59,14 +63,14 @@ export function KeyInputs({ fields, change, isTried }: InputsProps) {
         description={t.nameHint}
         value={fields.name}
         onChange={({ currentTarget: { value: name } }) => change({ ...fields, name })}
-        error={isTried && nameError(fields.name)}
+        error={(isTried && nameError(fields.name)) || errorAt(error, 'name')}
         data-autofocus
       />
       <Checkbox.Group
         label={t.may}
         value={[...fields.scopes]}
         onChange={(chosen) => change({ ...fields, scopes: scopes.filter((scope) => chosen.includes(scope)) })}
-        error={isTried && fields.scopes.length === 0 && t.mayMissing}
+        error={(isTried && fields.scopes.length === 0 && t.mayMissing) || errorAt(error, 'scopes')}
       >
         <div className="stack keys-scopes">
           {scopes.map((scope) => (
@@ -80,10 +84,11 @@ export function KeyInputs({ fields, change, isTried }: InputsProps) {
           placeholder={t.limitHint}
           value={fields.hourlyLimit}
           onChange={(hourlyLimit) => change({ ...fields, hourlyLimit })}
-          min={1}
-          max={1_000_000_000}
+          clampBehavior="none"
           allowDecimal={false}
+          allowNegative={false}
           hideControls
+          error={(isTried && limitError(fields.hourlyLimit)) || errorAt(error, 'hourlyLimit')}
         />
         <TextInput
           type="datetime-local"
@@ -92,6 +97,7 @@ export function KeyInputs({ fields, change, isTried }: InputsProps) {
           inputWrapperOrder={['label', 'input', 'description', 'error']}
           value={fields.expires}
           onChange={({ currentTarget: { value: expires } }) => change({ ...fields, expires })}
+          error={errorAt(error, 'expires')}
         />
       </div>
     </>

@@ -9,7 +9,7 @@ import { examplesFor } from '../parts/examples.ts';
 import { MakingDialog, Once } from '../parts/once.tsx';
 import { Snippet } from '../parts/snippet.tsx';
 import { texts as t } from './key-texts.ts';
-import { areComplete, bodyOf, KeyInputs, newKeyFields } from './keys-fields.tsx';
+import { areComplete, bodyOf, KEY_FIELDS, KeyInputs, newKeyFields } from './keys-fields.tsx';
 
 export function NewKey({ close }: { readonly close: () => void }) {
   const client = useQueryClient();
@@ -24,7 +24,8 @@ export function NewKey({ close }: { readonly close: () => void }) {
       madeTitle={t.made}
       make={create}
       isComplete={areComplete(fields)}
-      fields={(isTried) => <KeyInputs fields={fields} change={setFields} isTried={isTried} />}
+      fieldNames={KEY_FIELDS}
+      fields={(state) => <KeyInputs fields={fields} change={setFields} {...state} />}
       made={({ value }) => (
         <Once hint={t.madeOnce} label={t.value} value={value} done={t.done} close={close}>
           <Examples value={value} />

@@ -1,12 +1,14 @@
 // Making an account, where the operator lets anybody.
-import { Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
+import { Anchor, Button, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { Link, useSearch } from 'wouter';
 import { registrationQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
-import { emailError, newPasswordError } from '../parts/form.ts';
-import { FormProblem, ProblemBox } from '../parts/problem.tsx';
+import { emailError, newPasswordError } from '../parts/field-rules.ts';
+import { Form } from '../parts/form.tsx';
+import { Password } from '../parts/password.tsx';
+import { errorAt, FormProblem, ProblemBox } from '../parts/problem.tsx';
 import { useSignIn } from '../parts/sign-in-mutation.ts';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -23,7 +25,7 @@ export function Register() {
         {registration.isPending && <LinesSkeleton lines={4} height={36} />}
         {registration.isError && <ProblemBox error={registration.error} onRetry={() => void registration.refetch()} />}
         {registration.data?.registration === 'closed' && <Closed />}
-        {registration.data?.registration === 'open' && <Form />}
+        {registration.data?.registration === 'open' && <RegisterForm />}
       </div>
     </div>
   );
@@ -39,7 +41,7 @@ function Closed() {
   );
 }
 
-function Form() {
+function RegisterForm() {
   const [name, setName] = useState('');
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
@@ -48,22 +50,22 @@ function Form() {
   const query = useSearch();
   const errors = { email: emailError(email), password: newPasswordError(password) };
 
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     setTried(true);
     if (errors.email === null && errors.password === null) register.mutate({ name, email, password });
   }
 
   return (
     <>
-      <FormProblem error={register.error} />
-      <form onSubmit={submit} noValidate className="stack">
+      <FormProblem error={register.error} fields={['name', 'email', 'password']} />
+      <Form onSubmit={submit} error={register.error}>
         <TextInput
           label={t.name}
           description={t.nameHint}
           autoComplete="name"
           value={name}
           onChange={({ currentTarget }) => setName(currentTarget.value)}
+          error={errorAt(register.error, 'name')}
         />
         <TextInput
           label={t.email}
@@ -71,20 +73,20 @@ function Form() {
           autoComplete="username"
           value={email}
           onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-          error={isTried && errors.email}
+          error={(isTried && errors.email) || errorAt(register.error, 'email')}
         />
-        <PasswordInput
+        <Password
           label={t.password}
           description={t.passwordHint}
           autoComplete="new-password"
           value={password}
           onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-          error={isTried && errors.password}
+          error={(isTried && errors.password) || errorAt(register.error, 'password')}
         />
         <Button type="submit" loading={register.isPending} fullWidth>
           {t.submit}
         </Button>
-      </form>
+      </Form>
       <p className="small">
         {t.signIn}{' '}
         <Anchor component={Link} href={query === '' ? '/sign-in' : `/sign-in?${query}`} inherit>

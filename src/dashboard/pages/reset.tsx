@@ -1,13 +1,15 @@
 // Another password: asked for by the address, and set by the link that came.
-import { Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
+import { Anchor, Button, TextInput } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState, useSyncExternalStore } from 'react';
+import { useState, useSyncExternalStore } from 'react';
 import { Link } from 'wouter';
 import { askOpenly } from '../api/client.ts';
 import { registrationQuery } from '../api/queries.ts';
 import { Nothing } from '../api/shapes.ts';
-import { emailError, newPasswordError } from '../parts/form.ts';
-import { FormProblem, ProblemBox } from '../parts/problem.tsx';
+import { emailError, newPasswordError } from '../parts/field-rules.ts';
+import { Form } from '../parts/form.tsx';
+import { Password } from '../parts/password.tsx';
+import { errorAt, FormProblem, ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
@@ -52,28 +54,27 @@ function RequestForm() {
     mutationFn: () => askOpenly({ method: 'POST', path: '/web/auth/reset-request', body: { email }, shape: Nothing }),
   });
   const wrong = emailError(email);
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     setTried(true);
     if (wrong === null) request.mutate();
   }
   if (request.isSuccess) return <p role="status">{t.sent}</p>;
   return (
-    <form onSubmit={submit} noValidate className="stack">
+    <Form onSubmit={submit} error={request.error}>
       <p className="page-lead">{t.lead}</p>
-      <FormProblem error={request.error} />
+      <FormProblem error={request.error} fields={['email']} />
       <TextInput
         label={t.email}
         type="email"
         autoComplete="username"
         value={email}
         onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-        error={isTried && wrong}
+        error={(isTried && wrong) || errorAt(request.error, 'email')}
       />
       <Button type="submit" loading={request.isPending} fullWidth>
         {t.send}
       </Button>
-    </form>
+    </Form>
   );
 }
 
@@ -85,8 +86,7 @@ function NewPassword({ token }: { readonly token: string }) {
       askOpenly({ method: 'POST', path: '/web/auth/reset', body: { token, newPassword }, shape: Nothing }),
   });
   const wrong = newPasswordError(newPassword);
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     setTried(true);
     if (wrong === null) reset.mutate();
   }
@@ -101,19 +101,19 @@ function NewPassword({ token }: { readonly token: string }) {
     );
   }
   return (
-    <form onSubmit={submit} noValidate className="stack">
-      <FormProblem error={reset.error} />
-      <PasswordInput
+    <Form onSubmit={submit} error={reset.error}>
+      <FormProblem error={reset.error} fields={['newPassword']} />
+      <Password
         label={t.newPassword}
         description={texts.register.passwordHint}
         autoComplete="new-password"
         value={newPassword}
         onChange={({ currentTarget }) => setNewPassword(currentTarget.value)}
-        error={isTried && wrong}
+        error={(isTried && wrong) || errorAt(reset.error, 'newPassword')}
       />
       <Button type="submit" loading={reset.isPending} fullWidth>
         {t.set}
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -3,8 +3,9 @@ import { Button, TextInput } from '@mantine/core';
 import { Dropzone } from '@mantine/dropzone';
 import '@mantine/dropzone/styles.css';
 import { useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
 import { quotaQuery } from '../api/queries.ts';
+import { Form } from '../parts/form.tsx';
 import { DropIcon, LinkIcon } from '../parts/icons.ts';
 import { PageTitle } from '../parts/title.tsx';
 import { eicarFile } from '../scan/eicar.ts';
@@ -71,15 +72,14 @@ function UrlForm() {
   const [url, setUrl] = useState('');
   const [isTried, setTried] = useState(false);
   const isWrong = !/^https?:\/\/./i.test(url.trim());
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     setTried(isWrong);
     if (isWrong) return;
     queue.addUrl(url.trim());
     setUrl('');
   }
   return (
-    <form className="scan-url" onSubmit={submit} noValidate>
+    <Form className="scan-url" onSubmit={submit}>
       <TextInput
         label={t.url}
         type="url"
@@ -92,7 +92,7 @@ function UrlForm() {
       <Button type="submit" variant="default">
         {t.scanUrl}
       </Button>
-    </form>
+    </Form>
   );
 }
 

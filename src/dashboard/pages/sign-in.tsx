@@ -1,12 +1,14 @@
 // Signing in: with the reason when a session has ended, and back to the page that was left.
-import { Alert, Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
+import { Alert, Anchor, Button, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { Problem } from '../api/problem.ts';
 import { registrationQuery } from '../api/queries.ts';
-import { emailError, passwordError } from '../parts/form.ts';
-import { FormProblem } from '../parts/problem.tsx';
+import { emailError, passwordError } from '../parts/field-rules.ts';
+import { Form } from '../parts/form.tsx';
+import { Password } from '../parts/password.tsx';
+import { errorAt, FormProblem } from '../parts/problem.tsx';
 import { useSignIn } from '../parts/sign-in-mutation.ts';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
@@ -23,8 +25,7 @@ export function SignIn() {
   const needsCode = useNeedsCode(signIn.error);
   const errors = { email: emailError(email), password: passwordError(password) };
 
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     setTried(true);
     if (errors.email === null && errors.password === null) {
       signIn.mutate({ email, password, ...(needsCode && code !== '' ? { code } : {}) });
@@ -36,8 +37,8 @@ export function SignIn() {
       <PageTitle title={t.title} />
       <div className="panel stack">
         <Reason reason={search.get('reason')} />
-        {!isCodeMissing(signIn.error) && <FormProblem error={signIn.error} />}
-        <form onSubmit={submit} noValidate className="stack">
+        {!isCodeMissing(signIn.error) && <FormProblem error={signIn.error} fields={['email', 'password', 'code']} />}
+        <Form onSubmit={submit} error={signIn.error}>
           <TextInput
             label={t.email}
             type="email"
@@ -45,16 +46,16 @@ export function SignIn() {
             autoComplete="username"
             value={email}
             onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-            error={isTried && errors.email}
+            error={(isTried && errors.email) || errorAt(signIn.error, 'email')}
             autoFocus
           />
-          <PasswordInput
+          <Password
             label={t.password}
             name="password"
             autoComplete="current-password"
             value={password}
             onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-            error={isTried && errors.password}
+            error={(isTried && errors.password) || errorAt(signIn.error, 'password')}
           />
           {needsCode && (
             <TextInput
@@ -64,13 +65,14 @@ export function SignIn() {
               autoComplete="one-time-code"
               value={code}
               onChange={({ currentTarget }) => setCode(currentTarget.value)}
+              error={errorAt(signIn.error, 'code')}
               autoFocus
             />
           )}
           <Button type="submit" loading={signIn.isPending} fullWidth>
             {t.submit}
           </Button>
-        </form>
+        </Form>
         <Anchor component={Link} href="/reset" size="xs">
           {t.forgotten}
         </Anchor>

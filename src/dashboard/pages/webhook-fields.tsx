@@ -1,6 +1,7 @@
 // What is said of a webhook when it is made or changed.
 import { Checkbox, TextInput } from '@mantine/core';
 import { type EventName, events } from '../api/webhooks.ts';
+import { errorAt } from '../parts/problem.tsx';
 import { texts as t } from './webhook-texts.ts';
 
 export interface WebhookFields {
@@ -16,14 +17,19 @@ export function areComplete({ url, events: chosen }: WebhookFields): boolean {
   return urlError(url) === null && chosen.length > 0;
 }
 
+/** Those that say what the service has against them. */
+export const WEBHOOK_FIELDS = ['url', 'events'];
+
 interface InputsProps {
   readonly fields: WebhookFields;
   readonly change: (fields: WebhookFields) => void;
   /** Whether what is missing is said. */
   readonly isTried: boolean;
+  /** What the service said. */
+  readonly error: unknown;
 }
 
-export function WebhookInputs({ fields, change, isTried }: InputsProps) {
+export function WebhookInputs({ fields, change, isTried, error }: InputsProps) {
   return (
     <>
       <TextInput
@@ -32,14 +38,14 @@ export function WebhookInputs({ fields, change, isTried }: InputsProps) {
         description={t.urlHint}
         value={fields.url}
         onChange={({ currentTarget: { value } }) => change({ ...fields, url: value.trim() })}
-        error={isTried && urlError(fields.url)}
+        error={(isTried && urlError(fields.url)) || errorAt(error, 'url')}
         data-autofocus
       />
       <Checkbox.Group
         label={t.events}
         value={[...fields.events]}
         onChange={(chosen) => change({ ...fields, events: events.filter((event) => chosen.includes(event)) })}
-        error={isTried && fields.events.length === 0 && t.eventMissing}
+        error={(isTried && fields.events.length === 0 && t.eventMissing) || errorAt(error, 'events')}
       >
         <div className="stack webhook-events">
           {events.map((event) => (

@@ -1,24 +1,25 @@
 // One webhook: how it is, its settings, what was sent by it, and what can be done with it.
 import { Alert, Button, Switch } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { Link, useLocation, useParams } from 'wouter';
 import { ask } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { Nothing } from '../api/shapes.ts';
 import { PATH, TestResult, Webhook, WebhookWithSecret, webhookQuery, webhooksQuery } from '../api/webhooks.ts';
 import { Dialog, Question } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { number } from '../parts/format.ts';
 import { BackIcon } from '../parts/icons.ts';
 import { Missing } from '../parts/missing.tsx';
 import { Once } from '../parts/once.tsx';
-import { showDone, showProblem } from '../parts/problem.tsx';
+import { FormProblem, showDone, showProblem } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { Deliveries } from './webhook-deliveries.tsx';
-import { areComplete, WebhookInputs } from './webhook-fields.tsx';
+import { areComplete, WEBHOOK_FIELDS, WebhookInputs } from './webhook-fields.tsx';
 import { texts as t } from './webhook-texts.ts';
 import { State } from './webhooks.tsx';
 
@@ -69,7 +70,6 @@ function useChange(id: string, done: string) {
     mutationFn: (body: Partial<Pick<Webhook, 'url' | 'events' | 'enabled'>>) =>
       ask({ method: 'PUT', path: `${PATH}/${id}`, body, shape: Webhook }),
     onSuccess: () => showDone(done),
-    onError: showProblem,
     onSettled: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
   });
 }
@@ -86,7 +86,7 @@ function Warning({ webhook: { id, enabled, notice, failingSince } }: { readonly 
               size="compact-sm"
               variant="default"
               loading={change.isPending}
-              onClick={() => change.mutate({ enabled: true })}
+              onClick={() => change.mutate({ enabled: true }, { onError: showProblem })}
             >
               {t.switchOn}
             </Button>
@@ -108,8 +108,7 @@ function Settings({ webhook }: { readonly webhook: Webhook }) {
   const [enabled, setEnabled] = useState<boolean | null>(null);
   const [isTried, setTried] = useState(false);
   const change = useChange(webhook.id, t.saved);
-  function submit(event: FormEvent): void {
-    event.preventDefault();
+  function submit(): void {
     setTried(true);
     if (!areComplete(fields)) return;
     // An address that is named anew would begin anew.
@@ -118,8 +117,10 @@ function Settings({ webhook }: { readonly webhook: Webhook }) {
     change.mutate(body, { onSuccess: () => setEnabled(null) });
   }
   return (
-    <form onSubmit={submit} noValidate className="stack">
+    <Form onSubmit={submit} error={change.error}>
+      <FormProblem error={change.error} fields={WEBHOOK_FIELDS} />
       <WebhookInputs
+        error={change.error}
         fields={fields}
         change={({ url, events }) => setFields({ url, events: [...events] })}
         isTried={isTried}
@@ -135,7 +136,7 @@ function Settings({ webhook }: { readonly webhook: Webhook }) {
           {t.save}
         </Button>
       </div>
-    </form>
+    </Form>
   );
 }
 

@@ -14,7 +14,7 @@ import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
-import { areComplete, type WebhookFields, WebhookInputs } from './webhook-fields.tsx';
+import { areComplete, WEBHOOK_FIELDS, type WebhookFields, WebhookInputs } from './webhook-fields.tsx';
 import { texts as t } from './webhook-texts.ts';
 import './webhooks.css';
 
@@ -99,7 +99,8 @@ function NewWebhook({ close }: { readonly close: () => void }) {
       madeTitle={t.made}
       make={create}
       isComplete={areComplete(fields)}
-      fields={(isTried) => <WebhookInputs fields={fields} change={setFields} isTried={isTried} />}
+      fieldNames={WEBHOOK_FIELDS}
+      fields={(state) => <WebhookInputs fields={fields} change={setFields} {...state} />}
       made={({ secret }) => <Once hint={t.once} label={t.secret} value={secret} done={t.done} close={close} />}
       close={close}
     />

@@ -1,8 +1,9 @@
 // Dialogs: a frame that gives the focus back, a form of one step in it, and a question before what can't be undone.
 import { Button, Modal, type ModalProps } from '@mantine/core';
-import type { FormEvent, ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import { texts } from '../texts.ts';
 import { useFocusReturn } from './focus-return.ts';
+import { Form } from './form.tsx';
 import { FormProblem } from './problem.tsx';
 
 interface DialogProps {
@@ -41,17 +42,15 @@ interface StepProps {
   readonly onSubmit: () => void;
   /** Absent: it has no button that closes it. */
   readonly cancel?: () => void;
+  /** Those that say themselves what is wrong with them. */
+  readonly fields?: readonly string[];
   readonly children: ReactNode;
 }
 
-export function Step({ error, isPending, action, color = 'blue', onSubmit, cancel, children }: StepProps) {
-  function submit(event: FormEvent): void {
-    event.preventDefault();
-    onSubmit();
-  }
+export function Step({ error, isPending, action, color = 'blue', onSubmit, cancel, fields = [], children }: StepProps) {
   return (
-    <form onSubmit={submit} noValidate className="stack">
-      <FormProblem error={error} />
+    <Form onSubmit={onSubmit} error={error}>
+      <FormProblem error={error} fields={fields} />
       {children}
       <div className="row dialog-buttons">
         {cancel !== undefined && (
@@ -63,7 +62,7 @@ export function Step({ error, isPending, action, color = 'blue', onSubmit, cance
           {action}
         </Button>
       </div>
-    </form>
+    </Form>
   );
 }
 

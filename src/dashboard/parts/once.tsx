@@ -11,15 +11,17 @@ interface MakingProps<T> {
   readonly madeTitle: string;
   readonly make: UseMutationResult<T, Error, void>;
   readonly isComplete: boolean;
-  /** `isTried`: what is missing is said. */
-  readonly fields: (isTried: boolean) => ReactNode;
+  /** `isTried`: what is missing is said. `error`: what the service said. */
+  readonly fields: (state: { readonly isTried: boolean; readonly error: unknown }) => ReactNode;
+  /** Those that say themselves what is wrong with them. */
+  readonly fieldNames: readonly string[];
   readonly made: (made: T) => ReactNode;
   readonly madeSize?: ModalProps['size'];
   readonly close: () => void;
 }
 
 export function MakingDialog<T>(props: MakingProps<T>) {
-  const { title, madeTitle, make, isComplete, fields, made, madeSize = 'md', close } = props;
+  const { title, madeTitle, make, isComplete, fields, fieldNames, made, madeSize = 'md', close } = props;
   const [isTried, setTried] = useState(false);
   const { isSuccess: isMade } = make;
   return (
@@ -32,12 +34,13 @@ export function MakingDialog<T>(props: MakingProps<T>) {
           isPending={make.isPending}
           action={title}
           cancel={close}
+          fields={fieldNames}
           onSubmit={() => {
             setTried(true);
             if (isComplete) make.mutate();
           }}
         >
-          {fields(isTried)}
+          {fields({ isTried, error: make.error })}
         </Step>
       )}
     </Dialog>
@@ -65,6 +68,7 @@ export function Once({ hint, label, value, done, close, children }: OnceProps) {
           value={value}
           readOnly
           onFocus={(event) => event.target.select()}
+          autoFocus
         />
         <span className="once-copy">
           <CopyButton text={value} />

@@ -7,7 +7,7 @@ import { isUnreachable, watchReachability } from '../api/reachability.ts';
 import { texts } from '../texts.ts';
 import { duration } from './format.ts';
 
-export function sentenceOf(error: unknown): string {
+function sentenceOf(error: unknown): string {
   if (!(error instanceof Problem)) return texts.problems.broken.bug.hint;
   const { status, message, retryAfterSeconds } = error;
   if (status === 0) return texts.problems.noAnswer;
@@ -23,14 +23,27 @@ function withoutField(message: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+/** What the service said against that field; null: nothing. */
+export function errorAt(error: unknown, field: string): string | null {
+  if (!(error instanceof Problem) || !error.message.startsWith(`${field}: `)) return null;
+  return error.message === 'currentPassword: is wrong' ? texts.problems.wrongPassword : sentenceOf(error);
+}
+
 function isNoAnswer(error: unknown): boolean {
   return error instanceof Problem && error.status === 0;
 }
 
+interface FormProblemProps {
+  readonly error: unknown;
+  /** Where it is said already. */
+  readonly fields?: readonly string[];
+}
+
 /** What is wrong with a form that was sent. That nobody has heard it is said until it can be sent again. */
-export function FormProblem({ error }: { readonly error: unknown }) {
+export function FormProblem({ error, fields = [] }: FormProblemProps) {
   const isAway = useSyncExternalStore(watchReachability, isUnreachable);
   if (error === null || error instanceof SessionEnded) return null;
+  if (fields.some((field) => errorAt(error, field) !== null)) return null;
   if (!isNoAnswer(error)) {
     return (
       <Alert color="red" role="alert">

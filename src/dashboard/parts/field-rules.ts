@@ -19,6 +19,11 @@ export function newPasswordError(password: string): string | null {
   return length > PASSWORD_MAX ? texts.fields.passwordLong : null;
 }
 
+/** Of scans in an hour: empty is none of its own. What is no number, or is beyond those that are exact, stays a text. */
+export function limitError(limit: number | string): string | null {
+  return limit === '' || (Number.isSafeInteger(limit) && Number(limit) > 0) ? null : texts.fields.limitWrong;
+}
+
 export function nameError(name: string): string | null {
   const { length } = [...name.trim()];
   if (length === 0) return texts.fields.nameMissing;
