@@ -2,6 +2,7 @@
 import { Failure } from '../errors.js';
 import { baseName, nameFromUrl } from '../filename.js';
 import { ICAP_PIECE_BYTES } from '../limits.js';
+import { MalformedMultipart, parseDisposition } from '../scan/http/part-headers.js';
 import type { Block } from '../scan/memory/arena.js';
 import { parseUrl } from '../wire-text.js';
 import { NO_BODY, type Outcome } from './answers.js';
@@ -194,18 +195,19 @@ function isWhole(range: string): boolean {
 /** By the response's own name, or by the address that was asked for; empty where neither says one. */
 export function filenameOf(request: Buffer | null, response: Buffer | null): string {
   const [disposition = ''] = valuesOf(response, 'content-disposition');
-  return sentName(disposition) ?? nameOfTarget(request);
+  return baseName(sentName(Buffer.from(disposition, 'latin1').toString('utf8')) ?? '') ?? nameOfTarget(request);
 }
 
-const PARAMETER = 'filename=';
+const UNQUOTED = /(?:^|;)[ \t]*filename=([^;]*)/i;
 
+/** A name with blanks in it is often sent without quotes, which no header may have. */
 function sentName(disposition: string): string | null {
-  const at = disposition.toLowerCase().indexOf(PARAMETER);
-  if (at === -1) return null;
-  const value = disposition.slice(at + PARAMETER.length);
-  const isQuoted = value.startsWith('"');
-  const [name = ''] = isQuoted ? value.slice(1).split('"', 1) : value.split(';', 1);
-  return baseName(Buffer.from(name.trim(), 'latin1').toString('utf8'));
+  try {
+    return parseDisposition(disposition).filename;
+  } catch (error) {
+    if (!(error instanceof MalformedMultipart)) throw error;
+    return UNQUOTED.exec(disposition)?.[1]?.trim().replace(/^"|"$/g, '') ?? null;
+  }
 }
 
 function nameOfTarget(request: Buffer | null): string {

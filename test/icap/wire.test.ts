@@ -159,6 +159,25 @@ t.test('a body in an encoding that nobody looks into', async (t) => {
   }
 });
 
+t.test('a response has the name that it says, in every way in which names are written', async (t) => {
+  const client = await connect(port);
+  t.teardown(client.end);
+  for (const [disposition, name] of [
+    ['attachment; filename="a.txt"', 'a.txt'],
+    ['attachment; filename="a.txt"; filename*=UTF-8\'\'real%2Eexe', 'real.exe'],
+    ['attachment; x-filename="no"; FILENAME="yes.txt"', 'yes.txt'],
+    ['attachment; filename="a\\"b.txt"', 'a"b.txt'],
+    ['attachment; filename=a b.txt', 'a b.txt'],
+    ['filename=a.txt', 'a.txt'],
+    ['attachment; filename="a.txt', 'a.txt'],
+    ['inline', 'report.bin'],
+  ] satisfies [string, string][]) {
+    const http = `HTTP/1.1 200 OK\r\nContent-Disposition: ${disposition}\r\n\r\n`;
+    const { headers } = await client.ask({ body: EICAR, http, preview: 100 });
+    t.equal(headers.get('x-violations-found')?.split('\r\n\t')[1], name, disposition);
+  }
+});
+
 t.test('a part of a content is blocked, since what it is a part of is not there', async (t) => {
   const client = await connect(port);
   t.teardown(client.end);

@@ -97,7 +97,8 @@ function assertAsItIs(name: string, value: string): void {
   }
 }
 
-function parseDisposition(value: string): Disposition {
+/** The value of a Content-Disposition header. Throws MalformedMultipart. */
+export function parseDisposition(value: string): Disposition {
   const type = TYPE.exec(value)?.[0];
   if (type === undefined) throw new MalformedMultipart('a part is not form-data');
   const parameters = new Map<string, string>();
