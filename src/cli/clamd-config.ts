@@ -46,12 +46,22 @@ const counterparts: Readonly<Record<string, Counterpart>> = {
   MaxQueue: { setting: 'scanQueue', read: asIs },
 };
 
+const ENCRYPTED = 'ENCRYPTED_ARCHIVES=reject makes an ERROR of it';
+
 /** What is known of those without a variable. */
 const reasons: Readonly<Record<string, string>> = {
   TCPAddr: 'the port is that of 127.0.0.1; CLAMD_ALLOW_NETWORKS opens it for networks that you name',
   MaxThreads: 'there are as many threads as cores; SCAN_THREADS is another number',
   MaxConnectionQueueLength: 'it is that of the system',
   MaxFileSize: 'what is over STREAM_MAX_MB or SCAN_MAX_SIZE_MB is an ERROR, never OK',
+  AlertExceedsMax: 'what is over a limit is an ERROR, never OK',
+  AlertEncrypted: ENCRYPTED,
+  AlertEncryptedArchive: ENCRYPTED,
+  AlertEncryptedDoc: ENCRYPTED,
+  ArchiveBlockEncrypted: ENCRYPTED,
+  ExcludePath: 'CLAMD_PATHS says what may be looked at',
+  MaxDirectoryRecursion: 'folders are looked at 15 deep',
+  VirusEvent: 'a webhook says what was found',
   User: 'it runs as the user that starts it',
   LogFile: 'the log goes to standard output',
   LogSyslog: 'the log goes to standard output',

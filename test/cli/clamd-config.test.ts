@@ -36,6 +36,7 @@ t.test("Debian's options become variables that the service takes", async (t) => 
       'SelfCheck 3600',
       'DatabaseDirectory "/var/lib/clamav"',
       'ScanMail true',
+      'AlertEncrypted true',
       '',
     ].join('\n'),
   );
@@ -52,6 +53,7 @@ t.test("Debian's options become variables that the service takes", async (t) => 
     'SIGNATURES_DIR=/var/lib/clamav',
   ]);
   t.ok(lines.includes('# ScanMail true: no counterpart'));
+  t.ok(lines.includes('# AlertEncrypted true: ENCRYPTED_ARCHIVES=reject makes an ERROR of it'));
   t.ok(lines.some((line) => line.startsWith('# MaxThreads 12: there are as many threads as cores')));
   t.ok(lines.some((line) => line.startsWith('# CLAMD_ACCOUNT=')));
   const env = Object.fromEntries(variables.map((line) => line.split('=', 2)));
