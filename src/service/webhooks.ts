@@ -8,7 +8,7 @@ import type { EventLog } from '../log.js';
 import { serviceKey } from '../store/keys.js';
 import type { Postgres } from '../store/postgres.js';
 import { createDeliveries, createOutboxLook, type Delivery } from '../webhooks/deliveries.js';
-import { createEndpoints } from '../webhooks/endpoints.js';
+import { areSealedOtherwise, createEndpoints } from '../webhooks/endpoints.js';
 import { createWebhookRoutes } from '../webhooks/routes.js';
 import { OUTBOX, Outbox } from '../webhooks/sender.js';
 import { messageOf } from '../webhooks/wire.js';
@@ -31,6 +31,11 @@ export async function openWebhooks(
     postgres.requests,
     await serviceKey(postgres.sql, 'webhooks', config.encryptionKey),
   );
+  if (await areSealedOtherwise(postgres.requests, OUTBOX, endpoints)) {
+    log.warn(
+      'ENCRYPTION_KEY is another one than before: no webhook is sent until it is that again, or the webhook has a new secret',
+    );
+  }
   // As one account among others: however much waits, it has a part of the connections.
   const sql = postgres.requests(OUTBOX);
   const deliveries = createDeliveries(sql, postgres.requests);

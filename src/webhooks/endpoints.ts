@@ -108,6 +108,16 @@ export function createEndpoints(sqlOf: SqlOf, key: Buffer) {
   };
 }
 
+/** Whether the secrets of the newest webhook can't be read: ENCRYPTION_KEY is another one than it was. */
+export async function areSealedOtherwise(
+  sqlOf: SqlOf,
+  who: string,
+  endpoints: Pick<Endpoints, 'secrets'>,
+): Promise<boolean> {
+  const [newest] = await sqlOf(who)<{ id: string }[]>`SELECT id FROM webhooks ORDER BY id DESC LIMIT 1`;
+  return newest !== undefined && (await endpoints.secrets(who, newest.id)).length === 0;
+}
+
 const PREFIX = 'whsec_';
 /** The specification wants 24 to 64 bytes. */
 const SECRET_BYTES = 32;

@@ -133,7 +133,6 @@ export class Outbox {
   }
 
   async #attempt(leased: Leased, delivery: Delivery, secrets: readonly Buffer[]): Promise<Attempt> {
-    if (secrets.length === 0) return failedAs('The secret can not be read: rotate it');
     const body = await this.#options.bodyOf(leased.userId, delivery);
     if (body === null) return failedAs('The scan is not in the history any more');
     await this.#pace();
@@ -156,13 +155,14 @@ function failedAs(error: string): Attempt {
   return { isDelivered: false, status: null, error };
 }
 
-/** One attempt, by itself. */
+/** One attempt, by itself. Nothing is sent that can't be signed. */
 export async function post(
   posts: Posts,
   url: string,
   message: { readonly id: string; readonly body: string },
   secrets: readonly Buffer[],
 ): Promise<Attempt> {
+  if (secrets.length === 0) return failedAs('The secret can not be read: rotate it');
   try {
     const headers = { ...signedHeaders(message, secrets, Date.now()), 'content-type': 'application/json' };
     const status = await posts.send(url, { headers, body: message.body }, RECEIVER_MS);

@@ -6,8 +6,9 @@ import { Scan, scanById, scanLater } from '../fixtures/async-scans.js';
 import { onNodes } from '../fixtures/nodes.js';
 import { type Receiver, startReceiver } from '../fixtures/receiver.js';
 import { eicar } from '../fixtures/samples.js';
-import { API_KEY, type TestServer } from '../fixtures/server.js';
+import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { ask, bearer, signIn } from '../fixtures/sign-in.js';
+import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
@@ -199,4 +200,22 @@ onNodes(env, async (t, { one, other }) => {
       await hooks(one, 'DELETE', `/${id}`);
     },
   );
+});
+
+t.test('with another ENCRYPTION_KEY the start says so, and nothing is sent that nobody can check', async (t) => {
+  const [receiver = await startReceiver()] = receivers;
+  const directory = temporaryFolder(t);
+  const first = await startServer({ directory, env: { ...env, ENCRYPTION_KEY: 'a'.repeat(64) } });
+  t.teardown(() => first.stop());
+  const id = await make(t, first, receiver);
+  await first.stop();
+  const second = await startServer({ directory, env: { ...env, ENCRYPTION_KEY: 'b'.repeat(64) } });
+  t.teardown(() => second.stop());
+  await second.printed(/("level":40.*ENCRYPTION_KEY is another one than before)/);
+  const begin = receiver.messages.length;
+  const tried = await hooks(second, 'POST', `/${id}/test`);
+  t.match(tried.body, { delivered: false, status: null, error: 'The secret can not be read: rotate it' });
+  t.equal(receiver.messages.length, begin);
+  t.equal((await hooks(second, 'POST', `/${id}/rotate`)).status, 200);
+  t.match((await hooks(second, 'POST', `/${id}/test`)).body, { delivered: true });
 });
