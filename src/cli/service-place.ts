@@ -83,8 +83,12 @@ export function findServiceIfAny(env: Environment, places: Partial<Places> = {})
 
 /** Its signatures are looked for where the program is, not where it is started: what lies there may be what is to be scanned. */
 export function findServiceOfScan(env: Environment): Environment {
-  const found = findServiceIfAny(env, { directories: [programDataDirectory, UNIT_DIRECTORY] });
-  return found ?? { ...env, DATA_DIR: isSet(env['DATA_DIR']) ? env['DATA_DIR'] : programDataDirectory };
+  return byTheProgram(findServiceIfAny(env, { directories: [programDataDirectory, UNIT_DIRECTORY] }) ?? env);
+}
+
+/** Where nothing names a data folder it is the program's, wherever a command is started: what one command fetches another one finds. */
+export function byTheProgram(env: Environment): Environment {
+  return isSet(env['DATA_DIR']) ? env : { ...env, DATA_DIR: programDataDirectory };
 }
 
 function isSet(value: string | undefined): value is string {

@@ -12,7 +12,7 @@ import { messageOfError } from '../error-text.js';
 import { freshclamSetupPath, ownSignaturesDirectory } from '../paths.js';
 import { parseUrl } from '../wire-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './output.js';
-import { findServiceIfAny } from './service-place.js';
+import { byTheProgram, findServiceIfAny } from './service-place.js';
 import { describeLoad, tryToLoad } from './signatures.js';
 
 interface UpdateOptions {
@@ -30,7 +30,7 @@ const SIGINT = 2;
 /** Resolves with the exit code. Whatever goes wrong before everything has been tried leaves the target as it is. */
 export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.ProcessEnv): Promise<number> {
   const service = findServiceIfAny(env);
-  const config = readConfig(service ?? env);
+  const config = readConfig(service ?? byTheProgram(env));
   const target = options.into === undefined ? targetOf(config) : resolve(options.into);
   if (target === null) {
     process.stderr.write("sluice: SIGNATURES_DIR names none but Sluice's own folder: add one, or say --into\n");
@@ -58,7 +58,7 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
       await rm(staging, { recursive: true, force: true });
     }
   } catch (error) {
-    process.stderr.write(`sluice: ${messageOfError(error)}\n`);
+    process.stderr.write(`sluice: nothing was changed: ${messageOfError(error)}\n`);
     return EXIT_FAILED;
   } finally {
     process.off('SIGINT', onSignal);

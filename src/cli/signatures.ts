@@ -13,12 +13,13 @@ import {
   presentFolders,
 } from '../engine/folders.js';
 import { loadSignatures } from '../engine/signatures.js';
+import { createStandings, MEANINGS, type Standing } from '../engine/standing.js';
 import { type TuneResult, tune } from '../engine/tune.js';
 import { messageOfError } from '../error-text.js';
 import { wireTime } from '../wire-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
-import { findServiceIfAny } from './service-place.js';
+import { byTheProgram, findServiceIfAny } from './service-place.js';
 import { walk } from './walk.js';
 
 const SERVER_TIMEOUT_MS = 2_000;
@@ -45,7 +46,7 @@ interface FolderStatus {
 
 /** Resolves with the exit code. */
 export async function signaturesStatus({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(findServiceIfAny(env) ?? env);
+  const config = readConfig(findServiceIfAny(env) ?? byTheProgram(env));
   const directories = presentFolders(config.signatureFolders);
   const folders = await Promise.all(directories.map(statusOf));
   const isWhole = folders.every(({ problem }) => problem === null);
@@ -53,7 +54,10 @@ export async function signaturesStatus({ json }: { readonly json: boolean }, env
   const gates = isWhole && config.hasGates ? await gateStatus(directories, join(config.dataDirectory, 'gates')) : null;
   const status = { folders, version: described?.signatureVersion ?? null, gates, server: await askServer(config) };
   const daily = described === null ? null : dailyBuiltAt(described.files);
-  process.stdout.write(json ? `${JSON.stringify(status, null, 2)}\n` : textOf(status, daily));
+  const standing = createStandings(config.signatureFolders, Date.now)({ epoch: 1, dailyBuiltAt: daily });
+  process.stdout.write(
+    json ? `${JSON.stringify({ ...status, standing }, null, 2)}\n` : textOf(status, daily, standing),
+  );
   return isWhole ? EXIT_CLEAN : EXIT_FAILED;
 }
 
@@ -106,19 +110,22 @@ interface Status {
   readonly server: Awaited<ReturnType<typeof askServer>>;
 }
 
-function textOf({ folders, version, gates, server }: Status, dailyAt: number | null): string {
+function textOf({ folders, version, gates, server }: Status, dailyAt: number | null, standing: Standing): string {
   const lines: string[] = [];
   for (const { folder, files, problem } of folders) {
     lines.push(escapeText(folder));
     if (problem !== null) lines.push(`  ${problem}`);
     for (const one of files) {
       const what = one.version === null ? '' : `version ${one.version}, `;
-      const age = one.built === null ? '' : `, built ${one.built}, ${one.ageDays} days old`;
-      lines.push(`  ${escapeText(one.file)}: ${what}${one.signatures} signatures${age}`);
+      const age = one.built === null ? '' : `, built ${one.built}, ${counted(one.ageDays ?? 0, 'day')} old`;
+      lines.push(`  ${escapeText(one.file)}: ${what}${counted(one.signatures, 'signature')}${age}`);
       for (const message of one.problems) lines.push(`    ${escapeText(message)}`);
     }
   }
   if (version !== null) lines.push(`Together version ${version}`);
+  if (standing === 'starter') {
+    lines.push(`They are ${MEANINGS.starter}: \`sluice signatures update\` fetches ClamAV's`);
+  }
   if (dailyAt !== null) {
     const days = (Date.now() / 1000 - dailyAt) / DAY_S;
     const todo = days < 1 ? '' : ': `sluice signatures update` fetches a newer one';
@@ -126,9 +133,13 @@ function textOf({ folders, version, gates, server }: Status, dailyAt: number | n
   }
   if (gates !== null) lines.push(...gateLines(gates));
   if (server === null) lines.push('No server with signatures answers here');
-  else if (server.version === version) lines.push(`The server has loaded them: ${server.count} signatures`);
-  else lines.push(`The server has loaded others: version ${server.version}, ${server.count} signatures`);
+  else if (server.version === version) lines.push(`The server has loaded them: ${counted(server.count, 'signature')}`);
+  else lines.push(`The server has loaded others: version ${server.version}, ${counted(server.count, 'signature')}`);
   return `${lines.join('\n')}\n`;
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 function gateLines({ gated, gates, kept, noisy, windows }: GateFacts): string[] {
@@ -146,7 +157,7 @@ const SELF_TEST_TIMEOUT_MS = 60_000;
 
 /** Resolves with the exit code. */
 export async function signaturesCheck(folders: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(findServiceIfAny(env) ?? env);
+  const config = readConfig(findServiceIfAny(env) ?? byTheProgram(env));
   const directories =
     folders.length > 0 ? folders.map((folder) => resolve(folder)) : presentFolders(config.signatureFolders);
   const tried = await tryToLoad(directories, { engine: config.engine, mayStandIn: true });
@@ -206,7 +217,7 @@ const LISTING = 'Listing what gates can be made of';
 
 /** Resolves with the exit code. */
 export async function signaturesTune(paths: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(findServiceIfAny(env) ?? env);
+  const config = readConfig(findServiceIfAny(env) ?? byTheProgram(env));
   const files = await filesIn(paths);
   if (files.length === 0) {
     process.stderr.write('sluice: there is no file to learn from\n');

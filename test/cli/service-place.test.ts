@@ -124,6 +124,9 @@ t.test('status and newer signatures are about the service whose folder it is, on
   mkdirSync(join(elsewhere, 'data', 'signatures'), { recursive: true });
   writeFileSync(join(elsewhere, 'data', 'signatures', 'b.ndb'), bodySignature('Test.New', 'a new mark'));
   t.match(await sluice(elsewhere, {}, 'scan', 'marked'), { code: 0, stdout: /^marked: CLEAN/ });
+  const status = await sluice(elsewhere, {}, 'signatures', 'status');
+  t.match(status.stdout, /^They are only those that ship with Sluice: .*`sluice signatures update`/m);
+  t.notMatch(status.stdout, elsewhere);
   writeFileSync(
     join(elsewhere, 'data', 'service.json'),
     `{"DATABASE_URL":"postgres://x/","SIGNATURES_DIR":"${folder}"}`,

@@ -56,9 +56,9 @@ t.test('status says what a server has loaded, and when that is something else', 
   const server = await startServer({ env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' } });
   t.teardown(() => server.stop());
   const env = { SIGNATURES_DIR: folder, PORT: String(server.port) };
-  t.match((await run(t, ['status'], env)).stdout, 'The server has loaded them: 1 signatures');
+  t.match((await run(t, ['status'], env)).stdout, 'The server has loaded them: 1 signature\n');
   writeFileSync(join(folder, 'a.ndb'), NEW);
-  t.match((await run(t, ['status'], env)).stdout, /The server has loaded others: version [0-9a-f]{8}, 1 signatures/);
+  t.match((await run(t, ['status'], env)).stdout, /The server has loaded others: version [0-9a-f]{8}, 1 signature\n/);
 });
 
 t.test('status of a folder that has none or is not there is a failure', async (t) => {
