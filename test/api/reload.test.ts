@@ -4,7 +4,6 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { startServer, type TestServer } from '../fixtures/server.js';
-import type { Tap } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { type UploadAnswer, upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
@@ -37,12 +36,6 @@ function replace(folder: string, name: string, content: string): void {
   renameSync(join(folder, `${name}.part`), join(folder, name));
 }
 
-async function serveFolder(t: Tap, folder: string, env: Readonly<Record<string, string>> = {}): Promise<TestServer> {
-  const server = await startServer({ env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0', ...env } });
-  t.teardown(() => server.stop());
-  return server;
-}
-
 function facts({ status, headers, body }: UploadAnswer) {
   return {
     status,
@@ -54,7 +47,8 @@ function facts({ status, headers, body }: UploadAnswer) {
 
 // For the first two tests: the second one begins with what the first one has loaded.
 const folder = databaseFolder(t, { 'a.ndb': OLD });
-const server = await serveFolder(t, folder);
+const server = await startServer({ env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' } });
+t.teardown(() => server.stop());
 
 t.test('the same bytes are clean, then known, then found at the first scan after the reload', async (t) => {
   const first = facts(await upload(server.url, MARK));
@@ -117,9 +111,4 @@ t.test('a changed folder is noticed without a signal, and one that was empty at 
   replace(folder, 'b.ndb', bodySignature('Test.New', MARK));
   await readinessWith(server, '"signatures":2');
   t.match(facts(await upload(server.url, MARK)), { infected: true });
-});
-
-t.test('without a cache every scan is one', async (t) => {
-  const server = await serveFolder(t, databaseFolder(t, { 'a.ndb': OLD }), { VERDICT_CACHE_MB: '0' });
-  for (let time = 0; time < 2; time += 1) t.match(facts(await upload(server.url, MARK)), { cache: 'MISS' });
 });
