@@ -165,7 +165,9 @@ export class FormScan extends IcapScan {
   }
 
   override outcome(settings: OutcomeSettings): Outcome {
-    return worstOf([super.outcome(settings), ...this.#others.map((other) => other.outcome(settings))]);
+    const outcomes = [super.outcome(settings), ...this.#others.map((other) => other.outcome(settings))];
+    if (this.#facts.form.hasFields) outcomes.push({ kind: 'pass', notice: 'fields' });
+    return worstOf(outcomes);
   }
 }
 
@@ -297,6 +299,8 @@ const TYPED = /(?:^|\r\n)content-type:(?![ \t]*(?:text\/plain|application\/json)
 
 /** Where the files lie in the body. */
 export class UploadForm extends MultipartParser {
+  /** Something in it is not looked at by itself. */
+  hasFields: boolean;
   readonly #isForm: boolean;
   readonly #files: FormFile[];
   #problem: Failure | null;
@@ -308,6 +312,7 @@ export class UploadForm extends MultipartParser {
 
   constructor({ boundary, isForm }: FormType, problem: Failure | null = null) {
     super(boundary, ICAP_FORM_PARTS);
+    this.hasFields = false;
     this.#isForm = isForm;
     this.#files = [];
     this.#problem = problem;
@@ -362,7 +367,11 @@ export class UploadForm extends MultipartParser {
 
   /** A field that is longer than fields are is looked at as a file is, whatever it calls itself. */
   protected onPartEnd(): void {
-    if (this.#hash === null || (!this.#isFile && this.#sizeBytes <= MULTIPART_FIELD_BYTES)) return;
+    if (this.#hash === null) return;
+    if (!this.#isFile && this.#sizeBytes <= MULTIPART_FIELD_BYTES) {
+      this.hasFields = true;
+      return;
+    }
     if (this.#files.length === ICAP_FORM_FILES) throw new MalformedMultipart(`more than ${ICAP_FORM_FILES} files`);
     const filename = baseName(this.#name) ?? '';
     const sha256 = this.#hash.digest('hex');

@@ -45,15 +45,19 @@ t.test('the verdict is that of all files of a form, and each has its row', async
     (await ask(`${server.url}/web/scans/stats?sort=creationDate,asc`, { headers: me })).body;
 
   const one = formOf([FIELD, clean, empty]);
-  t.equal((await client.ask({ ...one, ...ALLOW })).status, 204);
+  const passed = await client.ask({ ...one, ...ALLOW });
+  t.equal(passed.status, 204);
+  t.equal(passed.headers.get('x-sluice-notice'), 'fields', 'what was not looked at by itself');
   t.match(await rows(), { totalElements: 1, content: [{ filename: 'clean.txt' }] });
+  const onlyFiles = formOf([clean, empty]);
+  t.equal((await client.ask({ ...onlyFiles, ...ALLOW })).headers.get('x-sluice-notice'), undefined);
   const two = formOf([clean, FIELD, infected]);
   const { headers } = await client.ask({ ...two, ...ALLOW });
   t.match(headers.get('x-violations-found'), 'report.gz');
-  t.match(await rows(), { totalElements: 3 });
+  t.match(await rows(), { totalElements: 4 });
   const fields = formOf([FIELD, { ...FIELD, name: 'more' }]);
   t.equal((await client.ask({ ...fields, ...ALLOW })).status, 204);
-  t.match(await rows(), { totalElements: 4 }, 'without a file it is looked at as it is');
+  t.match(await rows(), { totalElements: 5 }, 'without a file it is looked at as it is');
 
   for (const piece of [Number.MAX_SAFE_INTEGER, 7, 1]) {
     for (const preview of [null, 0, 100, 4096]) {
