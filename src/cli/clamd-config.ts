@@ -99,6 +99,10 @@ export function translated(text: string): string {
     if (variable === null) unknown.push(`# ${option} ${value}: ${reasons[option] ?? 'no counterpart'}`);
     else known.push(variable);
   }
+  const saysAddress = unknown.some((line) => line.startsWith('# TCPAddr '));
+  if (!saysAddress && known.some((line) => line.startsWith('CLAMD_PORT='))) {
+    unknown.push(`# TCPAddr is not there, which is every address for clamd: ${reasons['TCPAddr']}`);
+  }
   const account =
     '# CLAMD_ACCOUNT=   the e-mail address of the account that scans are counted and recorded for: needed';
   return `${[...known, account, ...unknown].join('\n')}\n`;

@@ -284,6 +284,8 @@ t.test('a file system that hangs keeps nobody from what needs no files of the ma
   const { share } = shares.debian;
   const program = fileURLToPath(new URL('../../../test/fixtures/hanging-files.py', import.meta.url));
   const hanging = spawn('/usr/bin/python3', [program, unix.path, '6'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  // As long as it is there the server can't end.
+  t.teardown(() => hanging.kill('SIGKILL'));
   const gone = once(hanging, 'exit');
   let reads = 0;
   hanging.stdout.on('data', (text: Buffer) => {

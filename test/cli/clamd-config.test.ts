@@ -56,6 +56,7 @@ t.test("Debian's options become variables that the service takes", async (t) => 
   t.ok(lines.includes('# AlertEncrypted true: ENCRYPTED_ARCHIVES=reject makes an ERROR of it'));
   t.ok(lines.some((line) => line.startsWith('# MaxThreads 12: there are as many threads as cores')));
   t.ok(lines.some((line) => line.startsWith('# CLAMD_ACCOUNT=')));
+  t.ok(lines.some((line) => line.startsWith('# TCPAddr is not there, which is every address for clamd: ')));
   const env = Object.fromEntries(variables.map((line) => line.split('=', 2)));
   t.doesNotThrow(() => readConfig({ ...env, CLAMD_ACCOUNT: 'files@example.org' }));
 });
