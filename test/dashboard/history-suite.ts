@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { eicar } from '../fixtures/samples.js';
-import { signIn as apiSignIn, bearer, post } from '../fixtures/sign-in.js';
+import { signIn as apiSignIn, ask, bearer, post } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { HOSTILE_NAMES, noComplaints, overflow, PASSWORD, SHOWN_NAMES } from './browser.js';
 import { choose, file } from './scan-suite.js';
@@ -12,6 +13,8 @@ const EICAR_SHA256 = '275a021bbfb6489e54d471899f7db9d1663fc695ec2fe2a2c4538aabf6
 
 const KEY_NAME = '<b>build</b>';
 const KEYED = '=1+1.csv';
+/** Between two questions of a page for what others change. */
+const LIVE_MS = 15_000;
 
 export async function historySuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
   const person = await signedIn('/scan');
@@ -29,7 +32,7 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
 
   tap.test('all scans are listed, with their names as they are', async (t) => {
     await page.getByRole('link', { name: 'History' }).click();
-    await page.getByText('6 scans').waitFor();
+    await page.getByText('6 scans').first().waitFor();
     t.strictSame(new Set(await shown()), new Set([...SHOWN_NAMES, 'virus.com']));
     t.equal(await page.locator('main img').count(), 0);
   });
@@ -42,7 +45,7 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
       t.equal(await page.locator('h1').textContent(), name);
       t.ok((await overflow(page)) <= 0, name);
       await page.goBack();
-      await page.getByText('6 scans').waitFor();
+      await page.getByText('6 scans').first().waitFor();
     }
     await page.getByRole('link', { name: 'Overview' }).click();
     await page.locator('.latest-name').first().waitFor();
@@ -66,7 +69,7 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
     t.equal(page.url(), address);
     t.strictSame(await shown(), ['virus.com']);
     await page.goBack();
-    await page.getByText('6 scans').waitFor();
+    await page.getByText('6 scans').first().waitFor();
     t.match(page.url(), /sort=filename/);
   });
 
@@ -101,7 +104,7 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
 
   tap.test('a row says which key it was asked for with, and the key filters', async (t) => {
     await page.goto(`${server.url}/history`);
-    await page.getByText('6 scans').waitFor();
+    await page.getByText('6 scans').first().waitFor();
     t.match(await page.getByRole('row').filter({ hasText: KEYED }).textContent(), /<b>build<\/b>/);
     t.match(await page.getByRole('row').filter({ hasText: 'virus.com' }).textContent(), /Dashboard/);
     await page.getByRole('combobox', { name: 'API key' }).click();
@@ -131,10 +134,40 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
     await page.goto(`${server.url}/history?from=2026-02-02&to=2026-01-01`);
     await page.getByText('The first day is after the last one.').waitFor();
     await page.goto(`${server.url}/history?page=99&sort=nonsense&verdict=nonsense&from=yesterday`);
-    await page.getByText('6 scans').waitFor();
+    await page.getByText('6 scans').first().waitFor();
     await page.getByRole('button', { name: 'Previous page' }).click();
     await page.getByText('virus.com').waitFor();
     t.match(page.url(), /history/);
+    t.match(await page.evaluate('document.activeElement.className'), /history-found/, 'its button is off now');
+    t.equal(await page.getByRole('status').filter({ hasText: '6 scans' }).count(), 1, 'who listens hears how many');
     noComplaints(t, person, [404]);
+  });
+
+  tap.test('the latest scans come by themselves, as their number does', async (t) => {
+    const other = await signedIn('/account');
+    await other.page.clock.install();
+    await other.page.goto(server.url);
+    await other.page.getByText('First steps').waitFor();
+    const { accessToken } = await apiSignIn(server.url, other.email, PASSWORD);
+    const body = new FormData();
+    body.append('file', new File(['later'], 'later.txt'));
+    await ask(`${server.url}/web/scans`, { method: 'POST', headers: bearer(accessToken), body });
+    const latest = other.page.locator('.latest-name');
+    await until(async () => {
+      await other.page.clock.runFor(LIVE_MS);
+      return (await latest.count()) === 1;
+    });
+    t.equal(await latest.textContent(), 'later.txt');
+    noComplaints(t, other);
+  });
+
+  tap.test('a file that can not be had is said', async (t) => {
+    const other = await signedIn('/history');
+    await other.page.getByText('No scans yet').first().waitFor();
+    const elsewhere = await apiSignIn(server.url, other.email, PASSWORD);
+    await ask(`${server.url}/web/users/me/sessions`, { method: 'DELETE', headers: bearer(elsewhere.accessToken) });
+    await other.page.getByRole('button', { name: 'Export as CSV' }).click();
+    await other.page.getByText('Your session has ended').waitFor();
+    noComplaints(t, other, [401]);
   });
 }

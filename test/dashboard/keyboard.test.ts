@@ -127,7 +127,7 @@ async function scan({ hands, fits }: Walker): Promise<void> {
 async function findInHistory(t: Subtest, { hands, fits }: Walker): Promise<void> {
   const { page, press } = hands;
   await hands.go('History');
-  await page.getByText('3 scans').waitFor();
+  await page.getByText('3 scans').first().waitFor();
   await hands.type(page.getByLabel('Search', { exact: true }), 'eicar');
   await page.getByText('1 scan').first().waitFor();
   await press(page.locator('.history-open').first());

@@ -147,6 +147,20 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     noComplaints(t, person);
   });
 
+  tap.test('a page is printed in dark letters on white, without what is clicked on', async (t) => {
+    const person = await signedIn('/history');
+    const { page } = person;
+    await page.getByText('No scans yet').first().waitFor();
+    await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+    await page.locator('html[data-mantine-color-scheme=dark]').waitFor();
+    const colours = '(({ backgroundColor, color }) => [backgroundColor, color])(getComputedStyle(document.body))';
+    t.strictSame(await page.evaluate(colours), ['rgb(255, 255, 255)', 'rgb(0, 0, 0)']);
+    t.ok(await page.getByRole('heading', { name: 'History' }).isVisible());
+    for (const clicked of ['.layout-header', '.history-filters', '.page-head button']) {
+      t.notOk(await page.locator(clicked).isVisible(), clicked);
+    }
+  });
+
   tap.test('times are those of the viewer, with UTC beside them', async (t) => {
     const person = await signedIn('/account');
     const { page } = person;

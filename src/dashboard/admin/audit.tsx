@@ -1,7 +1,7 @@
 // The audit log: the newest lines, older ones on demand, all of it as a file.
 import { Button } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { keepFresh } from '../api/session.ts';
+import { download } from '../api/download.ts';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
 import { DownloadIcon } from '../parts/icons.ts';
@@ -26,7 +26,11 @@ export function AuditPage() {
   return (
     <>
       <PageTitle title={texts.pages.audit} lead={t.lead}>
-        <Button variant="default" leftSection={<DownloadIcon />} onClick={() => void download().catch(showProblem)}>
+        <Button
+          variant="default"
+          leftSection={<DownloadIcon />}
+          onClick={() => void download('/web/admin/audit/export', 'sluice-audit.csv').catch(showProblem)}
+        >
           {t.export}
         </Button>
       </PageTitle>
@@ -43,15 +47,6 @@ export function AuditPage() {
       </section>
     </>
   );
-}
-
-/** The browser downloads it as it is streamed, after the cookie was renewed. */
-async function download(): Promise<void> {
-  await keepFresh();
-  const link = document.createElement('a');
-  link.href = '/web/admin/audit/export';
-  link.download = 'sluice-audit.csv';
-  link.click();
 }
 
 function Lines({ lines }: { readonly lines: readonly AuditLine[] }) {

@@ -81,7 +81,7 @@ export function scansQuery(search: string) {
 
 /** The newest, as the overview shows them. */
 export const LATEST = 10;
-export const latestQuery = scansQuery(`size=${LATEST}`);
+export const latestQuery = queryOptions({ ...scansQuery(`size=${LATEST}`), refetchInterval: LIVE_MS });
 
 export function scanQuery(id: string) {
   return queryOptions({

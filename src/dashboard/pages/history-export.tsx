@@ -1,7 +1,7 @@
-// What is filtered as a file: the browser downloads it as it is streamed, after the cookie was renewed.
+// What is filtered as a file.
 import { Button } from '@mantine/core';
 import { useState } from 'react';
-import { keepFresh } from '../api/session.ts';
+import { download } from '../api/download.ts';
 import { DownloadIcon } from '../parts/icons.ts';
 import { showProblem } from '../parts/problem.tsx';
 import { texts } from '../texts.ts';
@@ -9,15 +9,11 @@ import { filtersOf, type HistorySearch, isImpossible } from './history-search.ts
 
 export function ExportButton({ search }: { readonly search: HistorySearch }) {
   const [isBusy, setBusy] = useState(false);
-  async function download(): Promise<void> {
+  async function save(): Promise<void> {
     setBusy(true);
     try {
-      await keepFresh();
       const query = filtersOf(search).toString();
-      const link = document.createElement('a');
-      link.href = `/web/scans/stats/export${query === '' ? '' : `?${query}`}`;
-      link.download = 'sluice-scans.csv';
-      link.click();
+      await download(`/web/scans/stats/export${query === '' ? '' : `?${query}`}`, 'sluice-scans.csv');
     } catch (error) {
       showProblem(error);
     } finally {
@@ -28,7 +24,7 @@ export function ExportButton({ search }: { readonly search: HistorySearch }) {
     <Button
       variant="default"
       leftSection={<DownloadIcon />}
-      onClick={download}
+      onClick={save}
       loading={isBusy}
       disabled={isImpossible(search)}
     >

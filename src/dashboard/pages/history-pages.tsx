@@ -16,13 +16,16 @@ interface PagesProps {
   readonly change: ChangeSearch;
 }
 
-export function HistoryPages({ page: { page, totalPages, totalElements }, isSearch, change }: PagesProps) {
+export function totalText({ totalElements }: ScanPage, isSearch: boolean): string {
   const total = number(totalElements);
+  return isSearch && totalElements >= SEARCH_ROWS ? t.totalCapped(total) : t.total(total);
+}
+
+export function HistoryPages({ page: found, isSearch, change }: PagesProps) {
+  const { page, totalPages } = found;
   return (
     <nav className="row row-apart history-pages" aria-label={t.pages}>
-      <span className="dimmed small">
-        {isSearch && totalElements >= SEARCH_ROWS ? t.totalCapped(total) : t.total(total)}
-      </span>
+      <span className="dimmed small">{totalText(found, isSearch)}</span>
       <span className="row">
         <Button
           variant="default"

@@ -1,6 +1,7 @@
 // The history: every scan of the account, sorted, filtered and cut into pages by the service; the address bar holds what is shown.
 import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useEffect, useRef } from 'react';
 import { useSearchParams } from 'wouter';
 import { scansQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
@@ -10,7 +11,7 @@ import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
 import { ExportButton } from './history-export.tsx';
 import { HistoryFilters } from './history-filters.tsx';
-import { HistoryPages } from './history-pages.tsx';
+import { HistoryPages, totalText } from './history-pages.tsx';
 import {
   type ChangeSearch,
   type HistorySearch,
@@ -34,6 +35,7 @@ export function History() {
   const change: ChangeSearch = (part, { replace = false } = {}) => {
     setQuery(writeSearch({ ...search, page: 1, ...part }), { replace });
   };
+  const found = useFoundOnPaging(search.page);
   return (
     <>
       <PageTitle title={t.title}>
@@ -43,11 +45,44 @@ export function History() {
         <section className="panel" aria-label={t.verdict}>
           <HistoryFilters search={search} change={change} />
         </section>
-        <section className="panel">
+        <section className="panel history-found" aria-label={t.found} tabIndex={-1} ref={found}>
+          <Announced search={search} />
           <Found search={search} change={change} />
         </section>
       </div>
     </>
+  );
+}
+
+/** Another page begins at its top, where the focus is as well: its button may have no page left to go to. */
+function useFoundOnPaging(page: number) {
+  const found = useRef<HTMLElement>(null);
+  const shown = useRef(page);
+  useEffect(() => {
+    if (shown.current === page) return;
+    shown.current = page;
+    found.current?.focus({ preventScroll: true });
+    found.current?.scrollIntoView();
+  }, [page]);
+  return found;
+}
+
+function useFound(search: HistorySearch) {
+  return useQuery({
+    ...scansQuery(pageQueryOf(search)),
+    enabled: !isImpossible(search),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** How much was found, for who listens to the page. */
+function Announced({ search }: { readonly search: HistorySearch }) {
+  const { data, isPlaceholderData } = useFound(search);
+  const isKnown = data !== undefined && !isPlaceholderData && !isImpossible(search);
+  return (
+    <p role="status" className="unseen">
+      {isKnown && (data.totalElements === 0 ? t.noneFound : totalText(data, isCapped(search)))}
+    </p>
   );
 }
 
@@ -57,11 +92,7 @@ interface FoundProps {
 }
 
 function Found({ search, change }: FoundProps) {
-  const scans = useQuery({
-    ...scansQuery(pageQueryOf(search)),
-    enabled: !isImpossible(search),
-    placeholderData: keepPreviousData,
-  });
+  const scans = useFound(search);
   if (isImpossible(search)) return <Blank title={t.noneFound} hint={t.badDays} />;
   if (scans.isPending) return <LinesSkeleton lines={PAGE_SIZE / 2} height={30} />;
   if (scans.isError) return <ProblemBox error={scans.error} onRetry={() => void scans.refetch()} />;

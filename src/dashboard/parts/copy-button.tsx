@@ -1,12 +1,20 @@
 // A button that copies a text, and says whether it did.
 import { Button } from '@mantine/core';
-import { useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { texts } from '../texts.ts';
 import { CopyIcon } from './icons.ts';
+
+/** How long it is said that it did. */
+const COPIED_MS = 5_000;
 
 export function CopyButton({ text, label = texts.common.copy }: { readonly text: string; readonly label?: string }) {
   const [state, setState] = useState<'ready' | 'copied' | 'failed'>('ready');
   const place = useRef<HTMLSpanElement>(null);
+  useEffect(() => {
+    if (state !== 'copied') return;
+    const timer = window.setTimeout(() => setState('ready'), COPIED_MS);
+    return () => window.clearTimeout(timer);
+  }, [state]);
   async function copy(): Promise<void> {
     setState((await copied(text, place.current)) ? 'copied' : 'failed');
   }

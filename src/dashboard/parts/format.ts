@@ -11,6 +11,12 @@ const dayNames = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZ
 const shortDays = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
 const DAY_MS = 86_400_000;
+/** From so many seconds on. */
+const UNITS: readonly (readonly [from: number, unit: string, seconds: number])[] = [
+  [172_800, 'days', 86_400],
+  [5_400, 'h', 3_600],
+  [90, 'min', 60],
+];
 
 export function number(value: number): string {
   return numbers.format(value);
@@ -53,9 +59,10 @@ export function size(bytes: number): string {
   return `${number(Math.round(bytes / 107_374_182.4) / 10)} GB`;
 }
 
+/** In the largest unit of which there are two, or nearly: rounded up, for who waits. */
 export function duration(seconds: number): string {
-  if (seconds < 90) return `${seconds} s`;
-  return `${Math.ceil(seconds / 60)} min`;
+  const [, unit, unitSeconds] = UNITS.find(([from]) => seconds >= from) ?? [0, 's', 1];
+  return `${number(Math.ceil(seconds / unitSeconds))} ${unit}`;
 }
 
 export function price(amount: number, currency: string): string {
