@@ -24,8 +24,20 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
     await dialog.getByRole('button', { name: 'Create a key' }).click();
     await dialog.getByText('Enter a name').waitFor();
     await dialog.getByLabel('Name').fill(name);
-    await dialog.getByRole('button', { name: 'Create a key' }).click();
+    // What is wrong is said at its field, which has the focus, and nothing is taken for no limit.
+    const field = (label: string) => dialog.locator('.keys-limits > *').filter({ hasText: label });
+    await dialog.getByLabel('Expires').fill('2020-01-01T00:00');
+    await dialog.getByLabel('Scans per hour').fill('1'.repeat(30));
+    await page.keyboard.press('Enter');
+    await field('Scans per hour').getByText('Enter a number above 0, or nothing').waitFor();
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.type('3');
+    await page.keyboard.press('Enter');
+    await field('Expires').getByText('Must be in the future').waitFor();
+    await dialog.getByLabel('Expires').fill('');
+    await page.keyboard.press('Enter');
     const value = await dialog.getByLabel('Key', { exact: true }).inputValue();
+    t.equal(await page.evaluate('document.activeElement.value'), value, 'the focus is on what was made');
     t.match(value, /^[0-9a-f]{32}$/);
     for (const language of ['Python', 'TypeScript', 'Go', 'curl']) {
       await dialog.getByRole('tab', { name: language }).click();
@@ -55,29 +67,6 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
     await page.getByText('No keys yet').waitFor();
     t.equal((await upload(server.url, 'content', { key: value })).status, 401);
     t.equal(await page.locator('main img').count(), 0);
-    noComplaints(t, person);
-  });
-
-  tap.test('what is wrong with a key is said at its field, and nothing is taken for no limit', async (t) => {
-    const person = await signedIn('/keys');
-    const { page } = person;
-    await page.getByRole('button', { name: 'Create a key' }).click();
-    const dialog = page.getByRole('dialog');
-    const field = (label: string) => dialog.locator('.keys-limits > *').filter({ hasText: label });
-    await dialog.getByLabel('Name').fill('careful');
-    await dialog.getByLabel('Expires').fill('2020-01-01T00:00');
-    await dialog.getByLabel('Scans per hour').fill('1'.repeat(30));
-    await page.keyboard.press('Enter');
-    await field('Scans per hour').getByText('Enter a number above 0, or nothing').waitFor();
-    await page.keyboard.press('ControlOrMeta+a');
-    await page.keyboard.type('3');
-    await page.keyboard.press('Enter');
-    await field('Expires').getByText('Must be in the future').waitFor();
-    await dialog.getByLabel('Expires').fill('');
-    await page.keyboard.press('Enter');
-    await dialog.getByLabel('Key', { exact: true }).waitFor();
-    const value = await dialog.getByLabel('Key', { exact: true }).inputValue();
-    t.equal(await page.evaluate('document.activeElement.value'), value, 'the focus is on what was made');
     noComplaints(t, person, [400]);
   });
 

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import { until } from '../fixtures/until.js';
+import { noComplaints } from './browser.js';
 import { choose, file } from './scan-suite.js';
 import type { Setting, Subtest } from './setting.js';
 
@@ -24,7 +25,7 @@ async function scanned(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Clear the finished ones' }).click();
 }
 
-export async function robustSuite(tap: Subtest, { signedIn }: Setting): Promise<void> {
+export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
   tap.test('a part that can not be loaded makes one reload, then a page that says so', async (t) => {
     const { page } = await signedIn('/scan');
     await scanned(page);
@@ -59,6 +60,38 @@ export async function robustSuite(tap: Subtest, { signedIn }: Setting): Promise<
     await page.getByRole('link', { name: 'Scan', exact: true }).click();
     await page.getByText('1 of 1 finished').waitFor();
     t.equal(loads(), 0);
+  });
+
+  tap.test('what could not be loaded says so until it is, however often it is asked for', async (t) => {
+    const person = await signedIn('/account');
+    const { page } = person;
+    let asked = 0;
+    await page.clock.install();
+    await page.route('**/web/keys/me', async (route) => {
+      asked += 1;
+      await route.fulfill({ status: 503, json: { error: 'Service unavailable', message: 'The database is away' } });
+    });
+    await page.goto(`${server.url}/keys`);
+    const said = page.getByText('The database is away');
+    const pass = async (): Promise<void> => page.clock.runFor(1_000);
+    await until(async () => {
+      await pass();
+      return (await said.count()) > 0;
+    });
+    await page.evaluate("document.querySelector('main [role=alert]').id = 'said'");
+    const before = asked;
+    await until(async () => {
+      await pass();
+      return asked > before + 1;
+    });
+    t.equal(await page.locator('#said').count(), 1, 'the same is still there');
+    await page.unroute('**/web/keys/me');
+    await until(async () => {
+      await pass();
+      return (await page.getByText('No keys yet').count()) > 0;
+    });
+    t.equal(await said.count(), 0);
+    noComplaints(t, person, [503]);
   });
 
   tap.test('one line says that the server can not be reached, and goes away by itself', async (t) => {

@@ -6,13 +6,14 @@ import { ask } from '../api/client.ts';
 import { meQuery } from '../api/queries.ts';
 import { Nothing } from '../api/shapes.ts';
 import { texts as keyTexts } from '../pages/key-texts.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { deviceOf } from '../parts/device.ts';
 import { Question } from '../parts/dialog.tsx';
 import { limitError } from '../parts/field-rules.ts';
 import { useFocusReturn } from '../parts/focus-return.ts';
 import { Form } from '../parts/form.tsx';
 import { OutcomeDays } from '../parts/outcomes.tsx';
-import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';
@@ -44,8 +45,7 @@ export function AccountDialog({ account, plans, close }: DialogProps) {
       title={<span className="name">{visibleName(account.email)}</span>}
       closeButtonProps={{ 'aria-label': common.common.close }}
     >
-      {detail.isPending && <LinesSkeleton lines={8} height={30} />}
-      {detail.isError && <ProblemBox error={detail.error} onRetry={() => void detail.refetch()} />}
+      <Awaited query={detail} skeleton={<LinesSkeleton lines={8} height={30} />} />
       {detail.data !== undefined && (
         <div className="stack admin-account">
           <Rights account={detail.data} plans={plans} />

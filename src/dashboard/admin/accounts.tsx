@@ -3,10 +3,10 @@ import { ActionIcon, Badge, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { number } from '../parts/format.ts';
 import { NextIcon, PreviousIcon } from '../parts/icons.ts';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -45,8 +45,7 @@ export function AccountsPage() {
           />
           {total > 0 && <Paging page={page} total={total} go={setPage} />}
         </div>
-        {found.isPending && <LinesSkeleton lines={8} height={30} />}
-        {found.isError && <ProblemBox error={found.error} onRetry={() => void found.refetch()} />}
+        <Awaited query={found} skeleton={<LinesSkeleton lines={8} height={30} />} />
         {found.isSuccess && accounts.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
         {accounts.length > 0 && <Table accounts={accounts} open={setOpen} />}
       </section>

@@ -1,9 +1,9 @@
 // What scans of all nodes have come to: by day, those without a verdict by reason with examples, refusals, and the slowest ones.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import { Awaited } from '../parts/awaited.tsx';
 import { number, size } from '../parts/format.ts';
 import { OutcomeDays } from '../parts/outcomes.tsx';
-import { ProblemBox } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -18,8 +18,7 @@ export function ActivityPage() {
   return (
     <>
       <PageTitle title={texts.pages.activity} />
-      {activity.isPending && <PageSkeleton />}
-      {activity.isError && <ProblemBox error={activity.error} onRetry={() => void activity.refetch()} />}
+      <Awaited query={activity} skeleton={<PageSkeleton />} />
       {activity.data !== undefined && (
         <div className="stack">
           <section className="panel" aria-label={t.days}>

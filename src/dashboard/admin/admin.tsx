@@ -3,8 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, Route, Switch, useLocation } from 'wouter';
 import { meQuery } from '../api/queries.ts';
 import { NotFound } from '../pages/not-found.tsx';
-import { ProblemBox } from '../parts/problem.tsx';
+import { Awaited } from '../parts/awaited.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { texts as common } from '../texts.ts';
 import { AccountsPage } from './accounts.tsx';
 import { ActivityPage } from './activity.tsx';
 import { AuditPage } from './audit.tsx';
@@ -22,8 +24,14 @@ const pages = [
 export function Admin() {
   const [location] = useLocation();
   const me = useQuery(meQuery);
-  if (me.isError) return <ProblemBox error={me.error} onRetry={() => void me.refetch()} />;
-  if (me.data === undefined) return <PageSkeleton />;
+  if (me.data === undefined) {
+    return (
+      <>
+        <PageTitle title={common.nav.admin} />
+        <Awaited query={me} skeleton={<PageSkeleton />} />
+      </>
+    );
+  }
   if (me.data.role !== 'operator') return <NotFound />;
   return (
     <>

@@ -2,10 +2,11 @@
 import { Button } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { download } from '../api/download.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
 import { DownloadIcon } from '../parts/icons.ts';
-import { ProblemBox, showProblem } from '../parts/problem.tsx';
+import { showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -35,8 +36,7 @@ export function AuditPage() {
         </Button>
       </PageTitle>
       <section className="panel" aria-label={texts.pages.audit}>
-        {log.isPending && <LinesSkeleton lines={8} height={30} />}
-        {log.isError && <ProblemBox error={log.error} onRetry={() => void log.refetch()} />}
+        <Awaited query={log} skeleton={<LinesSkeleton lines={8} height={30} />} />
         {log.isSuccess && lines.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
         {lines.length > 0 && <Lines lines={lines} />}
         {log.hasNextPage && (

@@ -4,8 +4,9 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ask } from '../api/client.ts';
 import { Nothing } from '../api/shapes.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { duration, number, size } from '../parts/format.ts';
-import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -20,8 +21,7 @@ export function HealthPage() {
   return (
     <>
       <PageTitle title={texts.pages.health} lead={t.lead} />
-      {health.isPending && <PageSkeleton />}
-      {health.isError && <ProblemBox error={health.error} onRetry={() => void health.refetch()} />}
+      <Awaited query={health} skeleton={<PageSkeleton />} />
       {health.data !== undefined && (
         <div className="admin-grid">
           <Signatures health={health.data} />

@@ -5,8 +5,9 @@ import { ask } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { sessionsQuery } from '../api/queries.ts';
 import { Nothing, type Session } from '../api/shapes.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { deviceOf } from '../parts/device.ts';
-import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';
@@ -30,8 +31,7 @@ export function SessionsPanel() {
         )}
       </div>
       <p className="page-lead small">{t.sessionsLead}</p>
-      {sessions.isPending && <LinesSkeleton lines={3} height={40} />}
-      {sessions.isError && <ProblemBox error={sessions.error} onRetry={() => void sessions.refetch()} />}
+      <Awaited query={sessions} skeleton={<LinesSkeleton lines={3} height={40} />} />
       <ul className="sessions">
         {sessions.data?.map((session) => (
           <SessionRow key={session.id} session={session} end={() => end.mutate(session.id)} />

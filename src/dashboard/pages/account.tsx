@@ -5,10 +5,11 @@ import { useState } from 'react';
 import { ask } from '../api/client.ts';
 import { meQuery } from '../api/queries.ts';
 import { User } from '../api/shapes.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { emailError, nameError, newPasswordError, passwordError } from '../parts/field-rules.ts';
 import { Form } from '../parts/form.tsx';
 import { Password } from '../parts/password.tsx';
-import { errorAt, FormProblem, ProblemBox, showDone } from '../parts/problem.tsx';
+import { errorAt, FormProblem, showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -28,8 +29,7 @@ export function Account() {
       <div className="account">
         <section className="panel">
           <h2 className="panel-title">{t.profile}</h2>
-          {me.isPending && <LinesSkeleton lines={4} height={36} />}
-          {me.isError && <ProblemBox error={me.error} onRetry={() => void me.refetch()} />}
+          <Awaited query={me} skeleton={<LinesSkeleton lines={4} height={36} />} />
           {me.data !== undefined && <NameForm key={me.data.name} user={me.data} />}
         </section>
         <section className="panel">

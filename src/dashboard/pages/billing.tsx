@@ -5,8 +5,9 @@ import { useSearchParams } from 'wouter';
 import { ask } from '../api/client.ts';
 import { billingQuery } from '../api/queries.ts';
 import { type Billing, type Price, Redirect } from '../api/shapes.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { number, price as written } from '../parts/format.ts';
-import { ProblemBox, showProblem } from '../parts/problem.tsx';
+import { showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -26,8 +27,7 @@ export function BillingPage() {
       <PageTitle title={t.title} />
       <div className="stack">
         {checkoutId !== null && <CheckoutReturn key={checkoutId} id={checkoutId} />}
-        {billing.isPending && <LinesSkeleton lines={5} height={40} />}
-        {billing.isError && <ProblemBox error={billing.error} onRetry={() => void billing.refetch()} />}
+        <Awaited query={billing} skeleton={<LinesSkeleton lines={5} height={40} />} />
         {billing.data !== undefined && <Plans billing={billing.data} />}
       </div>
     </>

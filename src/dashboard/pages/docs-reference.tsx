@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import SwaggerUI from 'swagger-ui-dist/swagger-ui-es-bundle.js';
 import 'swagger-ui-dist/swagger-ui.css';
-import { ProblemBox } from '../parts/problem.tsx';
+import { Awaited } from '../parts/awaited.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { documentQuery } from './docs-document.ts';
 import { resolver } from './docs-resolved.ts';
@@ -16,8 +16,7 @@ const withoutServers = { wrapComponents: { ServersContainer: () => nothing } };
 
 export function Reference() {
   const document = useQuery(documentQuery);
-  if (document.isPending) return <PageSkeleton />;
-  if (document.isError) return <ProblemBox error={document.error} onRetry={() => void document.refetch()} />;
+  if (document.isPending || document.isError) return <Awaited query={document} skeleton={<PageSkeleton />} />;
   return <Shown document={document.data} />;
 }
 

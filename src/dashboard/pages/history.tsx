@@ -4,8 +4,8 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { useSearchParams } from 'wouter';
 import { scansQuery } from '../api/queries.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
@@ -94,8 +94,8 @@ interface FoundProps {
 function Found({ search, change }: FoundProps) {
   const scans = useFound(search);
   if (isImpossible(search)) return <Blank title={t.noneFound} hint={t.badDays} />;
-  if (scans.isPending) return <LinesSkeleton lines={PAGE_SIZE / 2} height={30} />;
-  if (scans.isError) return <ProblemBox error={scans.error} onRetry={() => void scans.refetch()} />;
+  if (scans.isPending || scans.isError)
+    return <Awaited query={scans} skeleton={<LinesSkeleton lines={PAGE_SIZE / 2} height={30} />} />;
   if (scans.data.totalElements === 0) return <Nothing search={search} change={change} />;
   return (
     <div aria-busy={scans.isPlaceholderData} className={scans.isPlaceholderData ? 'history-old' : undefined}>

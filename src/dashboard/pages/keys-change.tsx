@@ -4,9 +4,10 @@ import { useState } from 'react';
 import { ask } from '../api/client.ts';
 import { keysQuery, keyUsageQuery } from '../api/queries.ts';
 import { Key } from '../api/shapes.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Dialog, Step } from '../parts/dialog.tsx';
 import { OutcomeDays } from '../parts/outcomes.tsx';
-import { ProblemBox, showDone } from '../parts/problem.tsx';
+import { showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';
@@ -70,8 +71,7 @@ function Use({ uuid }: { readonly uuid: string }) {
   return (
     <section aria-label={t.use}>
       <h3 className="panel-title">{t.use}</h3>
-      {usage.isPending && <LinesSkeleton lines={5} height={28} />}
-      {usage.isError && <ProblemBox error={usage.error} onRetry={() => void usage.refetch()} />}
+      <Awaited query={usage} skeleton={<LinesSkeleton lines={5} height={28} />} />
       {usage.data !== undefined && (
         <>
           <OutcomeDays days={usage.data.days} shown={SHOWN} caption={t.use} />

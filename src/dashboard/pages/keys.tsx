@@ -6,11 +6,12 @@ import { ask } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { keysQuery } from '../api/queries.ts';
 import { type Key, Nothing } from '../api/shapes.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { Question } from '../parts/dialog.tsx';
 import { instantOf, number } from '../parts/format.ts';
 import { AddIcon } from '../parts/icons.ts';
-import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -35,8 +36,7 @@ export function Keys() {
         </Button>
       </PageTitle>
       <section className="panel">
-        {keys.isPending && <LinesSkeleton lines={4} height={30} />}
-        {keys.isError && <ProblemBox error={keys.error} onRetry={() => void keys.refetch()} />}
+        <Awaited query={keys} skeleton={<LinesSkeleton lines={4} height={30} />} />
         {keys.data?.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
         {keys.data !== undefined && keys.data.length > 0 && <KeyTable keys={keys.data} open={setOpen} />}
       </section>

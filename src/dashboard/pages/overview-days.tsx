@@ -5,10 +5,10 @@ import { SegmentedControl } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { daysQuery, monthlyQuery } from '../api/queries.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { dayName, month, number, shortDay } from '../parts/format.ts';
 import { Legend, type Outcome, type OutcomeBar, OutcomeTable, outcomes, sumsOf } from '../parts/outcomes.tsx';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
@@ -43,16 +43,16 @@ interface Bar extends OutcomeBar {
 
 function Days() {
   const days = useQuery(daysQuery);
-  if (days.isPending) return <LinesSkeleton lines={7} height={28} />;
-  if (days.isError) return <ProblemBox error={days.error} onRetry={() => void days.refetch()} />;
+  if (days.isPending || days.isError)
+    return <Awaited query={days} skeleton={<LinesSkeleton lines={7} height={28} />} />;
   const bars = days.data.map(({ day, ...counts }) => ({ ...counts, short: shortDay(day), name: dayName(day) }));
   return <Bars bars={bars} shown={outcomes} head={t.day} caption={t.spans.days} none={t.noDays} />;
 }
 
 function Months() {
   const monthly = useQuery(monthlyQuery);
-  if (monthly.isPending) return <LinesSkeleton lines={7} height={28} />;
-  if (monthly.isError) return <ProblemBox error={monthly.error} onRetry={() => void monthly.refetch()} />;
+  if (monthly.isPending || monthly.isError)
+    return <Awaited query={monthly} skeleton={<LinesSkeleton lines={7} height={28} />} />;
   const bars = monthly.data.map((one) => ({ ...one, short: month(one.month), name: month(one.month) }));
   return <Bars bars={bars} shown={['clean', 'infected']} head={t.month} caption={t.spans.months} none={t.noMonths} />;
 }

@@ -2,9 +2,9 @@
 import { Alert } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { meQuery, versionQuery } from '../api/queries.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { noticeOf } from '../parts/engine-notice.tsx';
 import { number } from '../parts/format.ts';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { texts } from '../texts.ts';
@@ -14,8 +14,7 @@ const t = texts.overview;
 export function EnginePanel() {
   const version = useQuery(versionQuery);
   const me = useQuery(meQuery);
-  if (version.isPending) return <LinesSkeleton lines={3} />;
-  if (version.isError) return <ProblemBox error={version.error} onRetry={() => void version.refetch()} />;
+  if (version.isPending || version.isError) return <Awaited query={version} skeleton={<LinesSkeleton lines={3} />} />;
   const { engine, signatures, standsIn } = version.data;
   // Operators have it above every page.
   const notice = me.data?.role === 'user' ? noticeOf(version.data) : null;

@@ -3,8 +3,8 @@ import { BarChart } from '@mantine/charts';
 import '@mantine/charts/styles.css';
 import { useQuery } from '@tanstack/react-query';
 import { hoursQuery } from '../api/queries.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { clock, instantOf, number } from '../parts/format.ts';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
@@ -14,8 +14,8 @@ const HALF_LABEL = 14;
 
 export function Hours() {
   const hours = useQuery(hoursQuery);
-  if (hours.isPending) return <LinesSkeleton lines={3} height={28} />;
-  if (hours.isError) return <ProblemBox error={hours.error} onRetry={() => void hours.refetch()} />;
+  if (hours.isPending || hours.isError)
+    return <Awaited query={hours} skeleton={<LinesSkeleton lines={3} height={28} />} />;
   const bars = hours.data.map(({ hour, used, refused }) => ({ name: clock(instantOf(hour)), used, refused }));
   const refused = bars.reduce((all, bar) => all + bar.refused, 0);
   return (

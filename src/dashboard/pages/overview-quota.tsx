@@ -2,8 +2,8 @@
 import { Progress } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { quotaQuery } from '../api/queries.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { number } from '../parts/format.ts';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { texts } from '../texts.ts';
@@ -15,8 +15,7 @@ const ALL = 100;
 
 export function QuotaPanel() {
   const quota = useQuery(quotaQuery);
-  if (quota.isPending) return <LinesSkeleton lines={3} />;
-  if (quota.isError) return <ProblemBox error={quota.error} onRetry={() => void quota.refetch()} />;
+  if (quota.isPending || quota.isError) return <Awaited query={quota} skeleton={<LinesSkeleton lines={3} />} />;
   const { limit, remaining, resetTime } = quota.data;
   const percent = (ALL * (limit - remaining)) / limit;
   const used = t.quotaUsed(number(limit - remaining), number(limit));

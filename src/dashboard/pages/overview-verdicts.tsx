@@ -6,10 +6,10 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { daysQuery, donutQuery } from '../api/queries.ts';
 import type { Counts, Days } from '../api/shapes.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { number, utcDay } from '../parts/format.ts';
 import { Legend } from '../parts/outcomes.tsx';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
@@ -53,8 +53,8 @@ function Ring({ range }: { readonly range: Range }) {
     placeholderData: (previous) => previous ?? lately.data,
   });
   const counts = isLonger ? longer : lately;
-  if (counts.isPending) return <LinesSkeleton lines={5} height={36} />;
-  if (counts.isError) return <ProblemBox error={counts.error} onRetry={() => void counts.refetch()} />;
+  if (counts.isPending || counts.isError)
+    return <Awaited query={counts} skeleton={<LinesSkeleton lines={5} height={36} />} />;
   const { infected, clean } = counts.data;
   const total = infected + clean;
   if (total === 0) return <Blank title={texts.overview.latestNone} hint={t.noVerdicts} />;

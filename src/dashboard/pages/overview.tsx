@@ -4,9 +4,9 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { daysQuery, LATEST, latestQuery, quotaQuery, versionQuery } from '../api/queries.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { ScanIcon } from '../parts/icons.ts';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -111,8 +111,7 @@ function Engine() {
 
 function Latest() {
   const latest = useQuery(latestQuery);
-  if (latest.isPending) return <LinesSkeleton lines={LATEST} />;
-  if (latest.isError) return <ProblemBox error={latest.error} onRetry={() => void latest.refetch()} />;
+  if (latest.isPending || latest.isError) return <Awaited query={latest} skeleton={<LinesSkeleton lines={LATEST} />} />;
   if (latest.data.content.length === 0) return <Blank title={t.latestNone} hint={t.latestNoneHint} />;
   return (
     <ul className="latest">

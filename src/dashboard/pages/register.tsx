@@ -4,11 +4,12 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useSearch } from 'wouter';
 import { registrationQuery } from '../api/queries.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { emailError, newPasswordError } from '../parts/field-rules.ts';
 import { Form } from '../parts/form.tsx';
 import { Password } from '../parts/password.tsx';
-import { errorAt, FormProblem, ProblemBox } from '../parts/problem.tsx';
+import { errorAt, FormProblem } from '../parts/problem.tsx';
 import { useSignIn } from '../parts/sign-in-mutation.ts';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -22,8 +23,7 @@ export function Register() {
     <div className="narrow">
       <PageTitle title={t.title} />
       <div className="panel stack">
-        {registration.isPending && <LinesSkeleton lines={4} height={36} />}
-        {registration.isError && <ProblemBox error={registration.error} onRetry={() => void registration.refetch()} />}
+        <Awaited query={registration} skeleton={<LinesSkeleton lines={4} height={36} />} />
         {registration.data?.registration === 'closed' && <Closed />}
         {registration.data?.registration === 'open' && <RegisterForm />}
       </div>

@@ -6,10 +6,11 @@ import { Link } from 'wouter';
 import { ask } from '../api/client.ts';
 import { Nothing } from '../api/shapes.ts';
 import { type Delivery, deliveriesQuery, deliveryStates, PATH } from '../api/webhooks.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
 import { number } from '../parts/format.ts';
-import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';
@@ -35,8 +36,7 @@ export function Deliveries({ id }: { readonly id: string }) {
           data={filters.map((value) => ({ value, label: t.filters[value] }))}
         />
       </div>
-      {found.isPending && <LinesSkeleton lines={6} height={30} />}
-      {found.isError && <ProblemBox error={found.error} onRetry={() => void found.refetch()} />}
+      <Awaited query={found} skeleton={<LinesSkeleton lines={6} height={30} />} />
       {found.isSuccess && deliveries.length === 0 && <Blank title={t.noDeliveries} hint={t.noDeliveriesHint} />}
       {deliveries.length > 0 && <Table id={id} deliveries={deliveries} />}
       {found.hasNextPage && (

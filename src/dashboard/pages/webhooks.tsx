@@ -5,11 +5,11 @@ import { useState } from 'react';
 import { Link } from 'wouter';
 import { ask } from '../api/client.ts';
 import { events, PATH, type Webhook, WebhookWithSecret, webhooksQuery } from '../api/webhooks.ts';
+import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
 import { AddIcon } from '../parts/icons.ts';
 import { MakingDialog, Once } from '../parts/once.tsx';
-import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -29,8 +29,7 @@ export function Webhooks() {
         </Button>
       </PageTitle>
       <section className="panel">
-        {webhooks.isPending && <LinesSkeleton lines={4} height={30} />}
-        {webhooks.isError && <ProblemBox error={webhooks.error} onRetry={() => void webhooks.refetch()} />}
+        <Awaited query={webhooks} skeleton={<LinesSkeleton lines={4} height={30} />} />
         {webhooks.data?.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
         {webhooks.data !== undefined && webhooks.data.length > 0 && <Table webhooks={webhooks.data} />}
       </section>

@@ -62,9 +62,11 @@ export function FormProblem({ error, fields = [] }: FormProblemProps) {
 interface ProblemBoxProps {
   readonly error: unknown;
   readonly onRetry?: () => void;
+  /** It is asked for again. */
+  readonly isBusy?: boolean;
 }
 
-export function ProblemBox({ error, onRetry }: ProblemBoxProps) {
+export function ProblemBox({ error, onRetry, isBusy = false }: ProblemBoxProps) {
   // The way leads to the sign-in: there is nothing to say here.
   if (error instanceof SessionEnded) return null;
   // One line above the page says it for all of its parts, and they come back by themselves.
@@ -75,7 +77,7 @@ export function ProblemBox({ error, onRetry }: ProblemBoxProps) {
         <span className="name">{sentenceOf(error)}</span>
         {onRetry !== undefined && (
           <div>
-            <Button size="compact-sm" variant="default" onClick={onRetry}>
+            <Button size="compact-sm" variant="default" loading={isBusy} onClick={onRetry}>
               {texts.common.retry}
             </Button>
           </div>
