@@ -13,9 +13,11 @@ export interface ScanServerOptions {
   readonly signal: AbortSignal;
   /** Called when the server says when to come back, and that is not soon. */
   readonly onWait: (seconds: number, reason: string) => void;
+  /** Before a content that had no answer is sent for the second time; then twice as long each time. Default: half a second. */
+  readonly firstPauseMs?: number;
 }
 
-/** The server refuses all: what is left is not tried. */
+/** The server refuses all, or has not answered for the better part of a minute: what is left is not tried. */
 export class ServerRefuses extends Error {}
 
 /** Uploads at one time: one is read and sent while others are scanned. */
@@ -38,6 +40,7 @@ const Problem = z.object({ error: z.string(), message: z.string().optional() });
 
 /** Throws ServerRefuses where `url` is no address. */
 export function createServerExaminer(options: ScanServerOptions): Examiner {
+  const { firstPauseMs = FIRST_PAUSE_MS } = options;
   const address = addressOf(options.url);
   /** Nobody asks before: the account's hour is used up, for all of them. */
   let notBeforeMs = 0;
@@ -80,8 +83,11 @@ export function createServerExaminer(options: ScanServerOptions): Examiner {
           notBeforeMs = Date.now() + (answer.retryAfterSeconds ?? 1) * 1000;
           continue;
         }
-        if (tries >= TRIES) return { finding: { kind: 'failed', reason: answer.reason }, durationMs: null };
-        const backOffMs = Math.min(LAST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1));
+        if (tries >= TRIES) {
+          if (answer.kind === 'unreachable') throw new ServerRefuses(answer.reason);
+          return { finding: { kind: 'failed', reason: answer.reason }, durationMs: null };
+        }
+        const backOffMs = Math.min(LAST_PAUSE_MS, firstPauseMs * 2 ** (tries - 1));
         tries += 1;
         await pause(answer.kind === 'answered' ? (answer.retryAfterSeconds ?? 1) : backOffMs / 1000, answer.reason);
       }

@@ -2,9 +2,11 @@
 import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createServer as createNetServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { createServerExaminer, ServerRefuses } from '../../src/cli/scan-server.js';
 import { mainPath } from '../../src/paths.js';
 import { nestedZip } from '../fixtures/archives.js';
 import { start } from '../fixtures/command.js';
@@ -97,6 +99,24 @@ t.test('where no server of ours can be reached by that address, it is said at on
     const { code, stdout, stderr } = await scan(t, path, ['--server', url, 'a']);
     t.match([code, stdout, stderr], [2, /^\nStopped after 0 files/, said], url);
   }
+});
+
+t.test('a server that does not answer is asked again for a while, and then for no further file', async (t) => {
+  const server = createNetServer((socket) => void socket.destroy());
+  let asked = 0;
+  server.on('connection', () => {
+    asked += 1;
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const { port }: AddressInfo = Object(server.address());
+  const { signal } = new AbortController();
+  const options = { url: `http://127.0.0.1:${port}`, key: API_KEY, signal, onWait: () => undefined };
+  const { examine } = createServerExaminer({ ...options, firstPauseMs: 1 });
+  const content = new Uint8Array(new SharedArrayBuffer(1));
+  const reason: unknown = await examine(content, 'a').catch((error: unknown) => error);
+  t.ok(reason instanceof ServerRefuses, String(reason));
+  t.equal(asked, 8);
 });
 
 t.test('what is refused for now is sent again with its Idempotency-Key, when the server has said', async (t) => {
