@@ -1,5 +1,5 @@
 // The access log: a line for each HTTP request, when its answer is out or its client gone. In JSON, or in the common format of web servers.
-import { openSync } from 'node:fs';
+import { constants, openSync } from 'node:fs';
 import sonicBoom from 'sonic-boom';
 import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
@@ -51,7 +51,9 @@ export function openAccessLog(
 
 function openToAppend(path: string): number {
   try {
-    return openSync(path, 'a', 0o640);
+    // A pipe that nobody reads is refused, and not waited for.
+    const { O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK } = constants;
+    return openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0o640);
   } catch (error) {
     throw new Error(`ACCESS_LOG_FILE can't be written: ${messageOfError(error)}`);
   }

@@ -1,5 +1,4 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
-
 import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Engine, ReloadState, SignatureState } from '../engine/engine.js';

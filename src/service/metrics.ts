@@ -1,5 +1,4 @@
 // What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
-
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Engine, SignatureState } from '../engine/engine.js';
 import type { Standing } from '../engine/standing.js';

@@ -1,5 +1,4 @@
 // The operators' room put together: what their routes read of this process, and what they may set going.
-
 import { hostname } from 'node:os';
 import { memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { AdmissionStore } from '../admission/admission.js';

@@ -1,4 +1,5 @@
 // The access log: a line for each request, in JSON and in the common format of web servers; off, unless it is asked for.
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -86,10 +87,16 @@ t.test('in the common format no request can break its line', async (t) => {
   t.match(second, /"GET \/a\\"b\\\\c HTTP\/1\.1" 404 \d+$/);
 });
 
-t.test('a file that can not be written stops the start', async (t) => {
-  const path = join(temporaryFolder(t), 'missing', 'access.log');
-  const started = startServer({
-    env: { DATABASE_URL: await postgres.database(), ACCESS_LOG: 'json', ACCESS_LOG_FILE: path },
-  });
-  await t.rejects(started, { message: /ended with 69:\n[\s\S]*ACCESS_LOG_FILE can't be written: ENOENT/ });
+t.test('a file that can not be written, or a pipe that nobody reads, stops the start', async (t) => {
+  const folder = temporaryFolder(t);
+  const pipe = join(folder, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  for (const [path, code] of [
+    [join(folder, 'missing', 'access.log'), 'ENOENT'],
+    [pipe, 'ENXIO'],
+  ] as const) {
+    const env = { DATABASE_URL: await postgres.database(), ACCESS_LOG: 'json', ACCESS_LOG_FILE: path };
+    const message = new RegExp(`ended with 69:\\n[\\s\\S]*ACCESS_LOG_FILE can't be written: ${code}`);
+    await t.rejects(startServer({ env }), { message });
+  }
 });
