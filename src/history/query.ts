@@ -14,6 +14,8 @@ const TEXT_CHARACTERS = 255;
 const DAY_MS = 86_400_000;
 /** Both ends included. */
 const DONUT_DAYS = 30;
+/** Postgres has no year 0. */
+const FIRST_DAY_MS = Date.parse('0001-01-01');
 
 interface Sort {
   readonly field: SortField;
@@ -48,7 +50,7 @@ const sort = sentAs(
   },
 ).default({ field: 'creationDate', direction: 'desc' });
 
-/** The first instant of the day. Postgres has no year 0. */
+/** The first instant of the day. */
 const day = sentAs(
   z.string().transform((text, context): number => {
     const ms = /^(?!0000)\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
@@ -163,7 +165,7 @@ export const donutQuery = z.strictObject(
 /** The range of a donut: what is left out is today, and the 30 days that end with the last one. Null: it ends before it starts. */
 export function donutRange({ startDate, endDate }: Days, nowMs: number): { startMs: number; endMs: number } | null {
   const endMs = endDate ?? Math.floor(nowMs / DAY_MS) * DAY_MS;
-  const startMs = startDate ?? endMs - (DONUT_DAYS - 1) * DAY_MS;
+  const startMs = startDate ?? Math.max(FIRST_DAY_MS, endMs - (DONUT_DAYS - 1) * DAY_MS);
   return startMs <= endMs ? { startMs, endMs } : null;
 }
 

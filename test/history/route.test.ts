@@ -341,6 +341,7 @@ onEachStore(async (t, store) => {
     };
     t.strictSame(await get('/donuts'), model('2026-10-23', '2026-11-21'));
     t.strictSame(await get('/donuts?endDate=2026-03-31'), model('2026-03-02', '2026-03-31'));
+    t.strictSame(await get('/donuts?endDate=0001-01-01'), model('0001-01-01', '0001-01-01'));
     t.strictSame(await get('/donuts?startDate=2026-11-21'), model('2026-11-21', '2026-11-21'));
     t.strictSame(await get('/donuts?startDate=2026-02-01&endDate=2026-02-28'), model('2026-02-01', '2026-02-28'));
     t.strictSame(await get('/donuts?startDate=0001-01-01&endDate=9999-12-31'), model('0001-01-01', '9999-12-31'));
