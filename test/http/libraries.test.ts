@@ -120,6 +120,7 @@ const exceptions: Readonly<Record<string, readonly [text: string, uws: number | 
   'chunks with a trailer': [inChunks('3\r\nabc\r\n0\r\nX-API-KEY: a\r\n\r\n'), 505, 200],
   'broken chunks': [inChunks('zz\r\n'), 400, 400],
   'more headers than are taken': [get('/echo', 'A: b\r\n'.repeat(120)), 431, 431],
+  'two hosts behind a header without a name': [get('/echo', ': b\r\nHost: b\r\n'), 200, 400],
   'a header block of more than 16 KB': [get('/echo', `A: ${'b'.repeat(17_000)}\r\n`), 431, 431],
 };
 /** Only node:http sees where these end: uWebSockets.js waits for more, and closes after ten seconds without an answer. */
