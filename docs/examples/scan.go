@@ -36,7 +36,7 @@ func main() {
 	if err != nil {
 		end(err)
 	}
-	request.Header.Set("X-API-KEY", os.Getenv("SLUICE_KEY"))
+	request.Header.Set("X-API-KEY", os.Getenv("SLUICE_API_KEY"))
 	request.Header.Set("Content-Type", form.FormDataContentType())
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {

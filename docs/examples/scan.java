@@ -21,7 +21,7 @@ class Scan {
         // The file as it is, with its name beside it: there is no form in Java's library.
         String name = URLEncoder.encode(file.getFileName().toString(), StandardCharsets.UTF_8).replace("+", "%20");
         HttpRequest request = HttpRequest.newBuilder(URI.create(System.getenv("SLUICE_URL") + "/api/v1/scans"))
-            .header("X-API-KEY", System.getenv("SLUICE_KEY"))
+            .header("X-API-KEY", System.getenv("SLUICE_API_KEY"))
             .header("Content-Type", "application/octet-stream")
             .header("X-Filename", name)
             .POST(HttpRequest.BodyPublishers.ofFile(file))

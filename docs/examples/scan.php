@@ -2,7 +2,7 @@
 // Scans the file that is named first. Ends with 0 when it is clean, 1 when it is infected, 2 when there is no verdict.
 $request = curl_init(getenv('SLUICE_URL') . '/api/v1/scans');
 curl_setopt_array($request, [
-    CURLOPT_HTTPHEADER => ['X-API-KEY: ' . getenv('SLUICE_KEY')],
+    CURLOPT_HTTPHEADER => ['X-API-KEY: ' . getenv('SLUICE_API_KEY')],
     CURLOPT_POSTFIELDS => ['file' => new CURLFile($argv[1], 'application/octet-stream', basename($argv[1]))],
     CURLOPT_RETURNTRANSFER => true,
     CURLOPT_TIMEOUT => 120,

@@ -16,7 +16,7 @@ def scan(path):
         with open(path, "rb") as file:
             answer = requests.post(
                 os.environ["SLUICE_URL"] + "/api/v1/scans",
-                headers={"X-API-KEY": os.environ["SLUICE_KEY"]},
+                headers={"X-API-KEY": os.environ["SLUICE_API_KEY"]},
                 files={"file": (os.path.basename(path), file)},
                 timeout=120,
             )

@@ -11,10 +11,10 @@ interface Verdict {
 
 const TRIES = 4;
 const NO_VERDICT = 2;
-const { SLUICE_URL, SLUICE_KEY } = process.env;
+const { SLUICE_URL, SLUICE_API_KEY } = process.env;
 const path = process.argv[2];
-if (SLUICE_URL === undefined || SLUICE_KEY === undefined || path === undefined) {
-  process.stderr.write('Usage: SLUICE_URL=... SLUICE_KEY=... scan.ts FILE\n');
+if (SLUICE_URL === undefined || SLUICE_API_KEY === undefined || path === undefined) {
+  process.stderr.write('Usage: SLUICE_URL=... SLUICE_API_KEY=... scan.ts FILE\n');
   process.exit(NO_VERDICT);
 }
 
@@ -33,7 +33,7 @@ function end(reason: string): never {
   process.exit(NO_VERDICT);
 }
 
-const answer = await scan(SLUICE_URL, SLUICE_KEY, path).catch((error: unknown) => end(String(error)));
+const answer = await scan(SLUICE_URL, SLUICE_API_KEY, path).catch((error: unknown) => end(String(error)));
 // 422: not fully looked at, which is not the same as clean. 429: the hour's quota is used up.
 if (!answer.ok) end(`${answer.status} ${await answer.text()}`);
 const { infected, virusName } = (await answer.json()) as Verdict;

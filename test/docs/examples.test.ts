@@ -60,7 +60,7 @@ t.test('examples', async (t) => {
   ];
   for (const [name, program, args] of languages) {
     t.test(name, async (t) => {
-      const env = { SLUICE_URL: url, SLUICE_KEY: API_KEY };
+      const env = { SLUICE_URL: url, SLUICE_API_KEY: API_KEY };
       t.match(await run(program, [...args, clean], env), { code: 0, output: /clean|"infected":false/ });
       t.match(await run(program, [...args, infected], env), { code: 1, output: /EICAR/i });
       t.match(
@@ -68,7 +68,7 @@ t.test('examples', async (t) => {
         { code: 2, output: /^(?!.*(clean|"infected":false))/is },
         'no verdict',
       );
-      const refused = await run(program, [...args, clean], { ...env, SLUICE_KEY: 'f'.repeat(32) });
+      const refused = await run(program, [...args, clean], { ...env, SLUICE_API_KEY: 'f'.repeat(32) });
       t.equal(refused.code, 2, 'no verdict is not clean');
       t.match(refused.errors + refused.output, /X-API-KEY INVALID/);
       const quoted = join(folder, 'the "naïve" file; it\'s 100%.txt');
