@@ -8,7 +8,7 @@ const rows = [
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
   [
-    '(config/|waiting/|(errors|error-text|limits|log|paths|process-addon|filename|ids|listening|peers|door|recent-table|wire-text)\\.ts$)',
+    '(config/|waiting/|(errors|error-text|folders|limits|log|paths|process-addon|filename|ids|listening|peers|door|recent-table|wire-text)\\.ts$)',
   ],
 ];
 

@@ -1,11 +1,12 @@
 // `sluice scan`: files and folders through an engine in this process or a server, with findings on stdout and the rest on stderr.
 
-import { mkdirSync, realpathSync, statSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import { constants, homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { readConfig } from '../config/config.js';
 import { isClosedToOthers, isOurs } from '../engine/owned-folder.js';
+import { makeFolder } from '../folders.js';
 import {
   createOutput,
   EXIT_CLEAN,
@@ -219,7 +220,7 @@ function ownFolder(env: NodeJS.ProcessEnv): string | null {
   const named = env['XDG_CACHE_HOME'] ?? '';
   const folder = join(isAbsolute(named) ? named : join(homedir(), '.cache'), 'sluice', 'gates');
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder);
     return isOurs(statSync(folder)) && isClosedToOthers(folder) ? realpathSync(folder) : null;
   } catch {
     // Nothing can be kept there: one engine looks at everything.

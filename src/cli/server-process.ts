@@ -1,5 +1,5 @@
 // `sluice serve --no-supervisor`, the server process: signals in, exit codes out, and what a start shows; service/server.ts does the rest.
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -201,7 +201,6 @@ function showFirstAccount(account: BootstrapAccount, baseUrl: string, dataDirect
   }
   const path = join(dataDirectory, FIRST_ACCOUNT_FILE);
   try {
-    mkdirSync(dataDirectory, { recursive: true });
     // The file of an earlier database names an account that is gone.
     rmSync(path, { force: true });
     writeFileSync(path, text, { mode: 0o600, flag: 'wx' });

@@ -3,7 +3,6 @@ import {
   accessSync,
   constants,
   existsSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -15,6 +14,7 @@ import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { isClosedToOthers, isOursOrRoots } from '../engine/owned-folder.js';
 import { codeOf, messageOfError } from '../error-text.js';
+import { makeFolder } from '../folders.js';
 import type { Log } from '../log.js';
 import { programDataDirectory } from '../paths.js';
 import { Refusal } from './output.js';
@@ -154,7 +154,7 @@ export function leaveServiceFile(dataDirectory: string, env: Environment, log: P
   const path = join(dataDirectory, FILE_NAME);
   const variables = Object.fromEntries(KEPT.flatMap((name) => (isSet(env[name]) ? [[name, env[name]]] : [])));
   try {
-    mkdirSync(dataDirectory, { recursive: true, mode: 0o700 });
+    makeFolder(dataDirectory);
     // A reader sees the old one or the new one; the name is this process's, and nobody else reads what is in it.
     const unfinished = `${path}.${process.pid}`;
     writeFileSync(unfinished, `${JSON.stringify(variables)}\n`, { mode: 0o600 });

@@ -1,7 +1,7 @@
 // `sluice signatures update`: newer databases from a mirror or a folder, tried as a whole, then put in place file by file.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { copyFile, link, mkdtemp, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, extname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
@@ -9,6 +9,7 @@ import { type Config, readConfig } from '../config/config.js';
 import { databaseFiles, isDatabase } from '../engine/databases.js';
 import { presentFolders } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
+import { makeFolder } from '../folders.js';
 import { freshclamSetupPath, ownSignaturesDirectory } from '../paths.js';
 import { parseUrl } from '../wire-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './output.js';
@@ -42,7 +43,7 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
   process.once('SIGINT', onSignal);
   process.once('SIGTERM', onSignal);
   try {
-    await mkdir(target, { recursive: true });
+    makeFolder(target, 0o777);
     // Inside the target, so that a rename is all it takes; libclamav passes over folders.
     const staging = await mkdtemp(join(target, '.update-'));
     try {

@@ -1,10 +1,11 @@
 // Whose the journal's folders are: one for each process, locked while it lives; what a dead one left is taken over, and files that can't be read are put aside and counted.
 
 import { randomBytes } from 'node:crypto';
-import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { lstatSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { codeOf, messageOfError } from '../error-text.js';
+import { makeFolder } from '../folders.js';
 import { tryLock } from '../store/data-lock.js';
 import { StoreError } from '../store/store-error.js';
 import { findSegment, isPassing, type Segment } from './segment.js';
@@ -47,7 +48,7 @@ export async function claimFolder(directory: string): Promise<JournalFolder> {
   const unfinished = join(directory, `new-${suffix}`);
   const path = join(directory, suffix);
   try {
-    mkdirSync(unfinished, { recursive: true, mode: 0o700 });
+    makeFolder(unfinished);
     const lock = await tryLock(unfinished, suffix);
     if (!lock.locked) throw new Error(`it belongs to the process ${lock.owner}`);
     try {

@@ -1,7 +1,7 @@
 // The journal: every row is on local disk before its scan is answered, and leaves it when the database has it. Rows that were written down a
 // moment ago are in memory as well: where the database keeps up, nothing is read back from the disk, and a row on its way is found.
-import { mkdirSync } from 'node:fs';
 import { messageOfError } from '../error-text.js';
+import { makeFolder } from '../folders.js';
 import { createIntake } from './intake.js';
 import { claimFolder } from './journal-folder.js';
 import { decodeRow, type ScanRow } from './scan-row.js';
@@ -26,7 +26,7 @@ export type Journal = ReturnType<typeof createJournal>;
 
 /** Opens the journal with what the dead have left in it, or throws a StoreError. */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
-  mkdirSync(options.directory, { recursive: true, mode: 0o700 });
+  makeFolder(options.directory);
   const own = await claimFolder(options.directory);
   const segments = createSegments({ ...options, own });
   const journal = createJournal(options, segments);

@@ -2,11 +2,12 @@
 // kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
 
 import { randomBytes, randomInt } from 'node:crypto';
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, closeSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf, messageOfError } from '../error-text.js';
+import { makeFolder } from '../folders.js';
 import { StoreError, StoreInUse } from './store-error.js';
 
 /** PID.SUFFIX.sock: the suffix is unique, so a claim's name never comes back. */
@@ -35,7 +36,7 @@ type Lock = { readonly locked: true; readonly release: Release } | { readonly lo
 /** Tries once. The suffix is letters and digits that no other claim has ever had. Throws a StoreError when it can't tell. */
 export async function tryLock(directory: string, suffix: string): Promise<Lock> {
   const folder = join(directory, 'open');
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder);
   chmodSync(folder, 0o700);
   const mine = `${process.pid}.${suffix}.sock`;
   const release = await claim(folder, mine);

@@ -1,10 +1,11 @@
 // Contents that were being scanned when a server process crashed or a thread didn't come back; after the second time they
 // are refused. Kept under DATA_DIR, so that a restart forgets nothing.
-import { closeSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { openInFlight, readInFlight } from '../engine/threads/in-flight.js';
 import { codeOf, messageOfError } from '../error-text.js';
+import { makeFolder } from '../folders.js';
 import type { Log } from '../log.js';
 
 /** Crashes with a content in flight after which it is refused: once may have been its neighbour's doing. */
@@ -65,7 +66,7 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions) {
   function write(): void {
     forgetOld();
     try {
-      mkdirSync(dataDirectory, { recursive: true, mode: 0o700 });
+      makeFolder(dataDirectory);
       writeFileSync(`${path}.new`, JSON.stringify(Object.fromEntries(kept)), { mode: 0o600 });
       renameSync(`${path}.new`, path);
     } catch (error) {

@@ -175,6 +175,8 @@ t.test('whatever goes wrong with an update changes nothing', async (t) => {
     t.match(stderr, 'sluice: nothing was changed', what);
     t.strictSame(contentOf(into), { 'own.ndb': OLD }, what);
   }
+  const nowhere = await run(t, ['update', '--into', '/proc/none/signatures']);
+  t.match(nowhere, { code: 2, stderr: /ENOENT.*'\/proc\/none'/ }, 'a folder that can not be made');
 });
 
 /** A PATH without freshclam, and with an apt-get that puts the system's into it. */

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { codeOf } from '../../error-text.js';
 import { Unavailable } from '../../errors.js';
+import { makeFolder } from '../../folders.js';
 import { ARRIVING_CONTENTS, ARRIVING_WAITING } from '../../limits.js';
 import { tryLock } from '../../store/data-lock.js';
 import { Turns } from '../../waiting/turns.js';
@@ -80,7 +81,7 @@ interface Kept {
 /** With a folder of this process's own. */
 export async function openContentStore(options: ContentStoreOptions): Promise<ContentStore> {
   const { directory } = options;
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeFolder(directory);
   const nodeId = nodeIdIn(directory);
   const name = randomBytes(8).toString('hex');
   const own = join(directory, name);

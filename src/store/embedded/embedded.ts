@@ -18,6 +18,7 @@ import {
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { codeOf, messageOfError } from '../../error-text.js';
+import { makeFolder } from '../../folders.js';
 import { lockDataDirectory, type Release } from '../data-lock.js';
 import { StoreError } from '../store-error.js';
 import { type DatabaseAccount, databaseAccount, giveTo } from './account.js';
@@ -142,7 +143,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
  */
 function prepareDataDirectory(dataDirectory: string): void {
   try {
-    mkdirSync(dataDirectory, { recursive: true, mode: 0o700 });
+    makeFolder(dataDirectory);
     const entries = readdirSync(dataDirectory);
     const isOurs = entries.length === 0 || entries.includes('postgres');
     if (isOurs && (statSync(dataDirectory).mode & SHARED) === 0) closeToOthers(dataDirectory);
@@ -193,7 +194,7 @@ async function prepareDatabaseFolder(prepared: Prepared): Promise<void> {
       `${root} was made by an early version of Sluice, with another database (PGlite), and can't be read by this one: move it away`,
     );
   }
-  mkdirSync(socket, { recursive: true, mode: 0o700 });
+  makeFolder(socket);
   // Also what a backup has brought back.
   for (const path of [root, socket]) chmodSync(path, 0o700);
   giveTo(account, socket);
