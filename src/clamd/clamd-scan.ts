@@ -7,7 +7,7 @@ import { shownPath } from '../filename.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, type StreamAccount, StreamScan } from '../scan/stream-scan.js';
 import { within } from '../waiting/within.js';
-import type { MachineFiles } from './open-below.js';
+import type { FolderFiles } from './open-below.js';
 
 /** Where its bytes come from, and its answer goes. */
 export interface ScanOwner extends Stream<ClamdScan> {
@@ -91,7 +91,6 @@ export interface FileScanParts {
   /** Whose account the scans are of. */
   readonly account: StreamAccount;
   readonly streamLimitBytes: number;
-  readonly files: MachineFiles;
   /** For one read: a share of the network may hang. */
   readonly streamTimeoutMs: number;
   readonly onSurprise: (requestId: string, error: unknown) => void;
@@ -104,6 +103,7 @@ export interface FileAnswer {
 
 export class FileScan implements ScanOwner {
   readonly #parts: FileScanParts;
+  readonly #files: FolderFiles;
   readonly #name: string;
   readonly #descriptor: number;
   readonly #scan: ClamdScan;
@@ -114,8 +114,9 @@ export class FileScan implements ScanOwner {
   #wake: (() => void) | null;
 
   /** `name`: in Latin-1, byte by byte. The descriptor stays the caller's. */
-  constructor(parts: FileScanParts, name: string, descriptor: number) {
+  constructor(parts: FileScanParts, files: FolderFiles, name: string, descriptor: number) {
     this.#parts = parts;
+    this.#files = files;
     this.#name = name;
     this.#descriptor = descriptor;
     const facts = { requestId: uuidv7(), limitBytes: parts.streamLimitBytes, name, label: '', delimiter: '' };
@@ -133,7 +134,7 @@ export class FileScan implements ScanOwner {
     const buffer = Buffer.allocUnsafe(READ_BYTES);
     let count: number;
     try {
-      const file = await this.#parts.files.stat(this.#descriptor);
+      const file = await this.#files.stat(this.#descriptor);
       if (!file.isFile()) return this.#failed('Not a regular file');
       const refusal = file.size === 0 ? null : this.#parts.account.refusal(file.size);
       if (refusal !== null) return this.#failed(refusal.message);
@@ -178,8 +179,7 @@ export class FileScan implements ScanOwner {
   }
 
   async #read(buffer: Buffer, position: number): Promise<number> {
-    const { files, streamTimeoutMs } = this.#parts;
-    return await within(files.read(this.#descriptor, buffer, position), streamTimeoutMs);
+    return await within(this.#files.read(this.#descriptor, buffer, position), this.#parts.streamTimeoutMs);
   }
 
   #whenFree(): Promise<void> {

@@ -5,8 +5,9 @@ import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CL
 import { Intake, type IntakeOwner } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
-import { ClamdScan, errorText, type ScanOwner, STREAM } from './clamd-scan.js';
-import { FileWork, type FileWorkParts, type WorkOwner } from './file-work.js';
+import { ClamdScan, errorText, type FileScanParts, type ScanOwner, STREAM } from './clamd-scan.js';
+import { FileWork, type WorkOwner } from './file-work.js';
+import type { FolderFiles, MachineFiles } from './open-below.js';
 import {
   ClamdParser,
   COMMAND_TIMED_OUT,
@@ -25,7 +26,8 @@ import {
 } from './protocol.js';
 
 /** What all connections have in common. `streamTimeoutMs`: for a stream, from its first chunk to its end; the time in which it waits for us doesn't count. */
-export interface ConnectionParts extends FileWorkParts {
+export interface ConnectionParts extends FileScanParts {
+  readonly files: MachineFiles;
   readonly version: () => string;
   readonly pool: PoolFacts;
   readonly reload: () => void;
@@ -113,7 +115,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   onBytes(bytes: Buffer, descriptors: readonly number[]): void {
     // As clamd: of several that come at once none is taken.
     if (descriptors.length === 1 && !this.#isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
-    else for (const descriptor of descriptors) void this.#parts.files.close(descriptor);
+    else for (const descriptor of descriptors) void this.#parts.files.others.close(descriptor);
     this.#intake.take(bytes);
     this.#afterIntake();
     if (this.#intake.isEmpty && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
@@ -181,7 +183,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     } else if (command.kind === 'FILDES') this.#parser.expectDescriptor();
     else if (command.kind === 'path' && !(this.#isSession && command.word !== 'SCAN')) {
       const { word, path } = command;
-      this.#begin((work) => work.scanPath(word, path));
+      this.#begin(this.#parts.files.at(path), (work) => work.scanPath(word, path));
     } else this.#answerNow(command);
   }
 
@@ -256,11 +258,11 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     const [first, ...others] = this.#descriptors;
     this.#descriptors = others;
     if (first === undefined) this.#refuseWith([NO_DESCRIPTOR]);
-    else this.#begin((work) => work.scanDescriptor(first));
+    else this.#begin(this.#parts.files.others, (work) => work.scanDescriptor(first));
   }
 
-  #begin(run: (work: FileWork) => Promise<void>): void {
-    const work = new FileWork(this.#parts, this, { label: this.#label, delimiter: this.#delimiter });
+  #begin(files: FolderFiles, run: (work: FileWork) => Promise<void>): void {
+    const work = new FileWork(this.#parts, files, this, { label: this.#label, delimiter: this.#delimiter });
     this.#unanswered.push(work);
     this.#timer.stop();
     void run(work);
@@ -278,7 +280,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   #dropDescriptors(): void {
-    for (const descriptor of this.#descriptors) void this.#parts.files.close(descriptor);
+    for (const descriptor of this.#descriptors) void this.#parts.files.others.close(descriptor);
     this.#descriptors = [];
   }
 

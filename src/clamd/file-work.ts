@@ -1,16 +1,10 @@
 // What one command has done with files of the machine: SCAN and its like below the folders that are allowed, and FILDES.
-import { Failure, Unavailable } from '../errors.js';
+import { Failure } from '../errors.js';
 import { CLAMD_COMMAND_MS, CLAMD_FOLDER_DEPTH, CLAMD_MULTISCAN_FILES } from '../limits.js';
 import { startCoarseTimer } from '../waiting/coarse-timer.js';
-import type { Limiter } from '../waiting/limiter.js';
 import { type FileAnswer, FileScan, type FileScanParts } from './clamd-scan.js';
-import type { Opened } from './open-below.js';
+import { type FolderFiles, type Opened, withoutSlashes } from './open-below.js';
 import { type PathWord, pathRefused } from './protocol.js';
-
-export interface FileWorkParts extends FileScanParts {
-  /** Commands of this kind, of the process. */
-  readonly fileCommands: Limiter;
-}
 
 /** The connection that it is for. */
 export interface WorkOwner {
@@ -27,7 +21,8 @@ interface WorkFacts {
 }
 
 export class FileWork {
-  readonly #parts: FileWorkParts;
+  readonly #parts: FileScanParts;
+  readonly #files: FolderFiles;
   readonly #owner: WorkOwner;
   readonly #facts: WorkFacts;
   readonly #running: Set<FileScan>;
@@ -35,8 +30,9 @@ export class FileWork {
   #hasFound: boolean;
   #hasFailed: boolean;
 
-  constructor(parts: FileWorkParts, owner: WorkOwner, facts: WorkFacts) {
+  constructor(parts: FileScanParts, files: FolderFiles, owner: WorkOwner, facts: WorkFacts) {
     this.#parts = parts;
+    this.#files = files;
     this.#owner = owner;
     this.#facts = facts;
     this.#running = new Set();
@@ -49,7 +45,7 @@ export class FileWork {
   async scanPath(word: PathWord, wanted: string): Promise<void> {
     const path = withoutSlashes(wanted);
     await this.#run(path, async () => {
-      const opened = await this.#parts.files.openBelow(path);
+      const opened = await this.#files.openBelow(path);
       await this.#look(word, path, opened);
     });
   }
@@ -58,7 +54,7 @@ export class FileWork {
   async scanDescriptor(descriptor: number): Promise<void> {
     const name = `fd[${descriptor}]`;
     await this.#run(name, async () => await this.#tell(await this.#scan(name, descriptor)));
-    await this.#parts.files.close(descriptor);
+    await this.#files.close(descriptor);
   }
 
   onGone(reason: Error): void {
@@ -68,7 +64,7 @@ export class FileWork {
 
   async #run(name: string, work: () => Promise<void>): Promise<void> {
     try {
-      await this.#parts.fileCommands.run(work, () => new Unavailable('clamdFilesBusy'));
+      await this.#files.run(work);
     } catch (error) {
       if (!(error instanceof Failure)) this.#parts.onSurprise('', error);
       await this.#line(`${name}: ${error instanceof Failure ? error.message : 'Internal error'} ERROR`);
@@ -96,7 +92,7 @@ export class FileWork {
     if (depth > CLAMD_FOLDER_DEPTH)
       return await this.#tell({ kind: 'failed', text: `${path}: Folders too deep ERROR` });
     const most = word === 'MULTISCAN' ? CLAMD_MULTISCAN_FILES : 1;
-    const { files } = this.#parts;
+    const files = this.#files;
     const under = new Set<Promise<void>>();
     for await (const name of files.entriesOf(folder)) {
       if (this.#isOver(word)) break;
@@ -135,7 +131,7 @@ export class FileWork {
   }
 
   async #scan(name: string, descriptor: number): Promise<FileAnswer> {
-    const scan = new FileScan(this.#parts, name, descriptor);
+    const scan = new FileScan(this.#parts, this.#files, name, descriptor);
     this.#running.add(scan);
     try {
       return await scan.run();
@@ -162,13 +158,7 @@ export class FileWork {
     try {
       await work();
     } finally {
-      await this.#parts.files.close(descriptor);
+      await this.#files.close(descriptor);
     }
   }
-}
-
-function withoutSlashes(path: string): string {
-  let end = path.length;
-  while (end > 1 && path[end - 1] === '/') end -= 1;
-  return path.slice(0, end);
 }

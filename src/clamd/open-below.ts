@@ -1,13 +1,15 @@
 // Files of the machine, opened once and only below the folders that may be looked at. A path is followed to what it leads to, without a read
-// of it; the kernel says where that is, and only then is it opened. Paths are Latin-1, byte by byte. A file system that hangs keeps the threads that ask it: there are
-// four in a process, which passwords, names of hosts and the journal need as well, so that few are asked here at a time.
+// of it; the kernel says where that is, and only then is it opened. Paths are Latin-1, byte by byte. A file system that hangs keeps the threads that ask it, so each
+// folder has some of its own.
 import { close, constants, fstat, lstat, open, opendir, read, readlink, type Stats } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { codeOf } from '../error-text.js';
-import { CLAMD_FILE_CALLS, CLAMD_FILE_CLOSES } from '../limits.js';
+import { Unavailable } from '../errors.js';
+import { CLAMD_FILE_CALLS, CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING, CLAMD_FOLDER_MS } from '../limits.js';
 import { createLimiter, type Limiter } from '../waiting/limiter.js';
+import { withinOr } from '../waiting/within.js';
 
 const opens = promisify(open);
 const closes = promisify(close);
@@ -51,16 +53,85 @@ function noPlace(): Error {
   return new Error('More calls wait than there can be commands');
 }
 
+/** A folder whose files may be looked at by their path. */
+interface Folder {
+  readonly path: string;
+  readonly files: FolderFiles;
+  /** What it leads to; null: it isn't there. It may be mounted later. */
+  readonly real: () => Promise<string | null>;
+}
+
 export class MachineFiles {
-  readonly #allowed: readonly string[];
+  readonly #folders: readonly Folder[];
+  /** Files that come along, and paths that are in none of the folders as they are written. */
+  readonly others: FolderFiles;
+
+  constructor(allowed: readonly string[]) {
+    this.#folders = allowed.map(withoutSlashes).map((path) => ({
+      path,
+      files: new FolderFiles(this),
+      real: oneAtATime(() => realpath(path, 'latin1').catch(() => null)),
+    }));
+    this.others = new FolderFiles(this);
+  }
+
+  at(path: string): FolderFiles {
+    const folder = this.#folders.find((each) => isBelow(path, each.path));
+    return folder?.files ?? this.others;
+  }
+
+  get allowsNone(): boolean {
+    return this.#folders.length === 0;
+  }
+
+  /** Whether what is really there may be looked at. Of the folders other than that of the files only those count that answer soon. */
+  async allows(real: string, files: FolderFiles): Promise<boolean> {
+    const own = this.#folders.find((folder) => folder.files === files);
+    const root = await own?.real();
+    if (typeof root === 'string' && isBelow(real, root)) return true;
+    const roots = await Promise.all(this.#folders.map((folder) => withinOr(folder.real(), CLAMD_FOLDER_MS, null)));
+    return roots.some((other) => other !== null && isBelow(real, other));
+  }
+}
+
+export function withoutSlashes(path: string): string {
+  let end = path.length;
+  while (end > 1 && path[end - 1] === '/') end -= 1;
+  return path.slice(0, end);
+}
+
+/** Who asks meanwhile has the same answer. */
+function oneAtATime<Result>(ask: () => Promise<Result>): () => Promise<Result> {
+  let asked: Promise<Result> | null = null;
+  return () => {
+    asked ??= ask().finally(() => {
+      asked = null;
+    });
+    return asked;
+  };
+}
+
+function isBelow(path: string, folder: string): boolean {
+  return folder === '/' || path === folder || path.startsWith(`${folder}/`);
+}
+
+/** Those of one folder: they wait for each other, and for no other folder's. */
+export class FolderFiles {
+  readonly #machine: MachineFiles;
+  readonly #commands: Limiter;
   readonly #calls: Limiter;
   readonly #closes: Limiter;
 
-  /** `allowed`: the folders whose files may be looked at by their path. */
-  constructor(allowed: readonly string[]) {
-    this.#allowed = allowed;
+  constructor(machine: MachineFiles) {
+    this.#machine = machine;
+    this.#commands = createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING });
     this.#calls = createLimiter({ running: CLAMD_FILE_CALLS, waiting: Number.POSITIVE_INFINITY });
-    this.#closes = createLimiter({ running: CLAMD_FILE_CLOSES, waiting: Number.POSITIVE_INFINITY });
+    this.#closes = createLimiter({ running: 1, waiting: Number.POSITIVE_INFINITY });
+  }
+
+  /** All that one command does with them. */
+  async run(command: () => Promise<void>): Promise<void> {
+    await this.#commands.run(command, () => new Unavailable('clamdFilesBusy'));
   }
 
   #ask<Result>(call: () => Promise<Result>): Promise<Result> {
@@ -69,18 +140,17 @@ export class MachineFiles {
 
   /** Resolves with a descriptor that the caller closes, or with what there is instead. */
   async openBelow(path: string): Promise<Opened> {
-    if (this.#allowed.length === 0) return DENIED;
-    const roots = await this.#realPaths();
+    if (this.#machine.allowsNone) return DENIED;
     // As for clamd: relative to nothing.
     if (!path.startsWith('/')) return { kind: 'refused', reason: reasonFor('ENOENT') };
     let place: number;
     try {
       place = await this.#open(bytesOf(path), PLACE_ONLY);
     } catch (error) {
-      return await this.#refusal(roots, path, error);
+      return await this.#refusal(path, error);
     }
     return await this.#handOver(place, async () =>
-      (await this.#isBelow(roots, place)) ? await this.#openedAs(place) : DENIED,
+      (await this.#isAllowed(place)) ? await this.#openedAs(place) : DENIED,
     );
   }
 
@@ -129,16 +199,9 @@ export class MachineFiles {
     return this.#ask(() => opens(path, flags));
   }
 
-  /** Of the folders that are there: one may be mounted later. */
-  async #realPaths(): Promise<string[]> {
-    const ask = (path: string): Promise<string> => this.#ask(() => realpath(path, 'latin1'));
-    const found = await Promise.all(this.#allowed.map((path) => ask(path).catch(() => null)));
-    return found.flatMap((path) => (path === null ? [] : [path]));
-  }
-
-  async #isBelow(roots: readonly string[], descriptor: number): Promise<boolean> {
-    const real = (await this.#ask(() => links(placeOf(descriptor), 'latin1'))).toString();
-    return roots.some((root) => root === '/' || real === root || real.startsWith(`${root}/`));
+  async #isAllowed(descriptor: number): Promise<boolean> {
+    const real = await this.#ask(() => links(placeOf(descriptor), 'latin1'));
+    return await this.#machine.allows(real.toString(), this);
   }
 
   /** Closes the place, unless it is what is handed over. */
@@ -166,7 +229,7 @@ export class MachineFiles {
   }
 
   /** Only of what is missing in a folder that may be looked at, it is said that it is missing. */
-  async #refusal(roots: readonly string[], path: string, error: unknown): Promise<Opened> {
+  async #refusal(path: string, error: unknown): Promise<Opened> {
     const reason = { kind: 'refused', reason: reasonOf(error) } as const;
     if (codeOf(error) !== 'ENOENT') return DENIED;
     const isLink = await this.#ask(() => linkStats(bytesOf(path))).then(
@@ -176,7 +239,7 @@ export class MachineFiles {
     if (isLink) return DENIED;
     try {
       const parent = await this.#open(bytesOf(dirname(path)), PLACE_ONLY);
-      return await this.#handOver(parent, async () => ((await this.#isBelow(roots, parent)) ? reason : DENIED));
+      return await this.#handOver(parent, async () => ((await this.#isAllowed(parent)) ? reason : DENIED));
     } catch {
       return DENIED;
     }

@@ -2,6 +2,7 @@
 import { type Config, readConfig } from '../config/config.js';
 import { createShares } from '../door.js';
 import { canShareListener, openListener } from '../http/listener.js';
+import { CLAMD_FILE_THREADS } from '../limits.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { type OpenPlaces, openPlaces } from '../service/places.js';
@@ -35,6 +36,8 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
  * and what is free in one is of no use to another.
  */
 const OTHER_ARENAS = 2;
+/** As many as Node has by itself. */
+const NODES_THREADS = 4;
 
 /** `leaveFile` is called when the folder is this process's: commands find the service by it. */
 async function superviseServers(wanted: Config, log: Log, leaveFile: () => void): Promise<number> {
@@ -96,6 +99,7 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
       environment: {
         PROCESSES: String(config.processes),
         MALLOC_ARENA_MAX: process.env['MALLOC_ARENA_MAX'] ?? String(config.scanThreads + OTHER_ARENAS),
+        UV_THREADPOOL_SIZE: process.env['UV_THREADPOOL_SIZE'] ?? String(poolThreads(config)),
       },
       suspects,
       update,
@@ -108,6 +112,11 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
   } finally {
     await update.stop();
   }
+}
+
+/** Of Node's pool: passwords, names of hosts and the journal need some also while all folders of clamd's protocol hang. */
+function poolThreads({ clamd }: Config): number {
+  return NODES_THREADS + (clamd === null ? 0 : CLAMD_FILE_THREADS * (clamd.paths.length + 1));
 }
 
 /** This program as a process that scans: without root's capabilities, if it is root's. */

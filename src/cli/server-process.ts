@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { BootstrapAccount } from '../account/users.js';
 import { type Config, reachableUrl, readConfig } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
@@ -46,6 +47,9 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
     await flush();
   }
 }
+
+/** Time for calls that are on their way when all is stopped. */
+const LAST_CALLS_MS = 500;
 
 async function serveUntil(
   stop: Promise<string>,
@@ -93,7 +97,7 @@ async function serveUntil(
   void Promise.race([stop, supervisor.retire]).then(() => process.off('SIGHUP', onHangUp));
   await serveUntilStopped(service, parts);
   places.release();
-  if (service.lateThreads > 0) await endWithThreads(supervisor, flush);
+  if (service.lateThreads > 0 || (await areFilesAskedFor())) await endWithThreads(supervisor, flush);
   return EXIT_CLEAN;
 }
 
@@ -101,6 +105,14 @@ async function serveUntil(
 async function placesOf({ places, sharePlace }: StartOrder, config: Config): Promise<OpenPlaces> {
   if (places === undefined) return await openPlaces(config);
   return inheritedPlaces(places, LISTENER_DESCRIPTOR + 1, sharePlace ?? null);
+}
+
+/** Whether a thread of Node's is still at a file or the name of a host: where these hang, it doesn't come back. */
+async function areFilesAskedFor(): Promise<boolean> {
+  const deadlineMs = performance.now() + LAST_CALLS_MS;
+  const isAsked = (): boolean => process.getActiveResourcesInfo().some((kind) => /^(FS|GetAddrInfo)Req/.test(kind));
+  while (isAsked() && performance.now() < deadlineMs) await delay(LAST_CALLS_MS / 10);
+  return isAsked();
 }
 
 /** A thread that is in native code keeps the process from exiting, in whatever way but this one. */

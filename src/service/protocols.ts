@@ -17,13 +17,12 @@ import {
   type ConnectionParts as IcapConnectionParts,
   SectionRoom,
 } from '../icap/connection.js';
-import { CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING, ICAP_SECTIONS_BYTES } from '../limits.js';
+import { ICAP_SECTIONS_BYTES } from '../limits.js';
 import { createListener, type Listener } from '../listening.js';
 import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { StreamAccount } from '../scan/stream-scan.js';
 import type { Postgres, Queries } from '../store/postgres.js';
-import { createLimiter } from '../waiting/limiter.js';
 import { type Places, socketsAt } from './places.js';
 
 export interface ProtocolParts {
@@ -68,7 +67,6 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     streamTimeoutMs: config.uploadTimeoutMs,
     pool,
     files: new MachineFiles(clamd.paths),
-    fileCommands: createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING }),
     account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, missing: 'clamdAccountMissing' }),
     version() {
       const state = signatures.state();

@@ -1,11 +1,12 @@
 // Files of the machine: by their path below CLAMD_PATHS and never through a link out of them, and by descriptors that come along.
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -20,9 +21,10 @@ import { startClamd } from '../fixtures/clamd.js';
 import { API_KEY } from '../fixtures/server.js';
 import { PASSWORD } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { ask, bytesOf, EICAR, EMAIL, END, sorted, startOurs } from './client.js';
+import { ask, bytesOf, EICAR, EMAIL, END, sorted, startOurs, talk } from './client.js';
 
 const NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
+const isRoot = process.getuid?.() === 0;
 
 interface Share {
   readonly share: string;
@@ -280,31 +282,65 @@ t.test('the history has the end of a path, without control characters, and the e
   t.match(await newest(), { content: wanted });
 });
 
-t.test('a file system that hangs keeps nobody from what needs no files of the machine', async (t) => {
-  const { share } = shares.debian;
+interface Hanging {
+  readonly process: ChildProcess;
+  readonly folder: string;
+  /** All that it has printed. */
+  told(): string;
+}
+
+/** Null: none can be made here. */
+async function startHanging(t: Test, args: readonly string[] = []): Promise<Hanging | null> {
   const program = fileURLToPath(new URL('../../../test/fixtures/hanging-files.py', import.meta.url));
-  const hanging = spawn('/usr/bin/python3', [program, unix.path, '6'], { stdio: ['pipe', 'pipe', 'inherit'] });
-  // As long as it is there the server can't end.
+  const hanging = spawn('/usr/bin/python3', [program, ...args], { stdio: ['pipe', 'pipe', 'inherit'] });
   t.teardown(() => hanging.kill('SIGKILL'));
-  const gone = once(hanging, 'exit');
-  let reads = 0;
+  let told = '';
   hanging.stdout.on('data', (text: Buffer) => {
-    reads += text.length / 'read\n'.length;
+    told += text;
   });
-  await until(() => reads >= 2 || hanging.exitCode !== null);
+  const exited = once(hanging, 'exit');
+  await Promise.race([until(() => told.includes('\n')), exited]);
   if (hanging.exitCode !== null) {
     t.equal(hanging.exitCode, 77, 'no file system can be made here');
-    return;
+    return null;
   }
+  return { process: hanging, folder: told.split('\n')[0] ?? '', told: () => told };
+}
+
+t.test('a file system that hangs keeps nobody from what needs no files of the machine', async (t) => {
+  const { share } = shares.debian;
+  const hanging = await startHanging(t, [unix.path, '6']);
+  if (hanging === null) return;
+  const gone = once(hanging.process, 'exit');
+  await until(() => hanging.told().includes('hangs\nhangs\n'));
   const body = JSON.stringify({ email: EMAIL, password: PASSWORD });
   const headers = { 'Content-Type': 'application/json' };
   const signal = AbortSignal.timeout(60_000);
   const signedIn = await fetch(`${server.url}/web/auth/login`, { method: 'POST', headers, body, signal });
   t.equal(signedIn.status, 200, 'passwords take threads of the same kind');
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
-  hanging.stdin.end();
+  t.match(await ask(unix, bytesOf(`zSCAN ${share}/sub/one\0`)), `${NAME} FOUND`, 'files are asked for by their paths');
+  hanging.process.stdin?.end();
   await gone;
-  t.match(await ask(unix, bytesOf(`zSCAN ${share}/sub/one\0`)), `${NAME} FOUND`, 'and files are looked at again');
+});
+
+t.test('a folder that hangs keeps nobody from the others, and no stop', { skip: !isRoot && 'for root' }, async (t) => {
+  const { share } = shares.debian;
+  const hanging = await startHanging(t);
+  if (hanging === null) return;
+  const by = ['nsenter', '--target', String(hanging.process.pid), '--mount'];
+  const ours = await startOurs({ CLAMD_PATHS: `${hanging.folder}/dead,${share}` }, { by });
+  t.teardown(() => ours.server.stop('SIGKILL'));
+  const talks = await Promise.all(Array.from({ length: 20 }, async () => await talk(t, ours.unix)));
+  for (const { socket } of talks) socket.write(`zSCAN ${hanging.folder}/dead/file\0`);
+  const tasks = `/proc/${ours.server.serverPid()}/task`;
+  const waits = (thread: string): boolean => readFileSync(`${tasks}/${thread}/wchan`, 'utf8').includes('wait_answer');
+  await until(() => readdirSync(tasks).some(waits));
+  t.match(await ask(ours.unix, bytesOf(`zSCAN ${share}/sub/one\0`)), `${NAME} FOUND`);
+  t.match(await ask(ours.unix, bytesOf(`zSCAN ${share}/../outside/secret\0`)), 'Permission denied');
+  for (const { socket } of talks) socket.destroy();
+  const stopped = Promise.race([ours.server.stop(), once(AbortSignal.timeout(60_000), 'abort')]);
+  t.equal(await stopped, 0, 'while it hangs');
 });
 
 t.test('clamdscan of Debian: a path, a stream, a descriptor, several at a time', async (t) => {
