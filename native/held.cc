@@ -3,6 +3,7 @@
 #include "held.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -43,6 +44,14 @@ std::span<uint8_t> Held::Room() {
     room_ += more;
   }
   return {start_ + size_, room_ - size_};
+}
+
+void Held::Finish() {
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t needed = (size_ + page - 1) / page * page;
+  if (needed == 0 || needed == room_ || mremap(start_, room_, needed, 0) == MAP_FAILED) return;
+  quota::GiveBack(room_ - needed);
+  room_ = needed;
 }
 
 }  // namespace sluice

@@ -22,6 +22,8 @@ class Held {
   std::span<uint8_t> Room();
   // So many bytes of the room were filled.
   void Took(size_t count) { size_ += count; }
+  // Nothing more comes: what is left of the room goes back.
+  void Finish();
 
   std::span<const uint8_t> bytes() const { return {start_, size_}; }
 

@@ -322,6 +322,7 @@ void Layers::Add(Held held) {
   if (depth_ + 1 > limits_.max_recursion) return Mark(std::string(kLimit) + "MaxRecursion");
   if (++now_.count > limits_.max_files) return Mark(std::string(kLimit) + "MaxFiles");
   now_.bytes_left -= std::min<uint64_t>(size, now_.bytes_left);
+  held.Finish();
   inners_.push_back({std::move(held), depth_ + 1});
 }
 

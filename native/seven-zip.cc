@@ -61,7 +61,11 @@ struct Streams {
   uint64_t packed_at = 0;
   uint64_t packed_size = 0;
   uint64_t unpacked_size = 0;
-  std::vector<Folder> folders;
+  uint64_t folders = 0;
+  Folder first;
+  // Of all folders, which may be a million.
+  bool are_known = true;
+  bool is_any_encrypted = false;
 };
 
 class Input {
@@ -135,35 +139,6 @@ Folder ReadFolder(Input& input, uint64_t& outputs) {
   return folder;
 }
 
-Streams ReadStreams(Input& input) {
-  Streams streams;
-  uint8_t id = input.Byte();
-  if (id == kPackInfo) {
-    streams.packed_at = input.Number();
-    const uint64_t count = input.Count();
-    for (id = input.Byte(); id != kEnd; id = input.Byte()) {
-      if (id == kSums) SkipSums(input, count);
-      else if (id != kSize) throw Broken();
-      else
-        for (uint64_t at = 0; at < count; at++) streams.packed_size += input.Number();
-    }
-    id = input.Byte();
-  }
-  if (id != kUnpackInfo) return streams;
-  input.Expect(kFolder);
-  const uint64_t count = input.Count();
-  input.Expect(0);
-  uint64_t outputs = 0;
-  for (uint64_t at = 0; at < count; at++) {
-    uint64_t of_folder = 0;
-    streams.folders.push_back(ReadFolder(input, of_folder));
-    outputs += of_folder;
-  }
-  input.Expect(kUnpackSizes);
-  for (uint64_t at = 0; at < outputs; at++) streams.unpacked_size = input.Number();
-  return streams;
-}
-
 bool IsEncrypted(const Folder& folder) {
   return std::any_of(folder.begin(), folder.end(), [](const Coder& coder) { return coder.id == kAes; });
 }
@@ -188,16 +163,48 @@ bool IsKnown(const Folder& folder) {
   }
 }
 
+Streams ReadStreams(Input& input) {
+  Streams streams;
+  uint8_t id = input.Byte();
+  if (id == kPackInfo) {
+    streams.packed_at = input.Number();
+    const uint64_t count = input.Count();
+    for (id = input.Byte(); id != kEnd; id = input.Byte()) {
+      if (id == kSums) SkipSums(input, count);
+      else if (id != kSize) throw Broken();
+      else
+        for (uint64_t at = 0; at < count; at++) streams.packed_size += input.Number();
+    }
+    id = input.Byte();
+  }
+  if (id != kUnpackInfo) return streams;
+  input.Expect(kFolder);
+  streams.folders = input.Count();
+  input.Expect(0);
+  uint64_t outputs = 0;
+  for (uint64_t at = 0; at < streams.folders; at++) {
+    uint64_t of_folder = 0;
+    Folder folder = ReadFolder(input, of_folder);
+    outputs += of_folder;
+    streams.are_known = streams.are_known && IsKnown(folder);
+    streams.is_any_encrypted = streams.is_any_encrypted || IsEncrypted(folder);
+    if (at == 0) streams.first = std::move(folder);
+  }
+  input.Expect(kUnpackSizes);
+  for (uint64_t at = 0; at < outputs; at++) streams.unpacked_size = input.Number();
+  return streams;
+}
+
 // The directory is packed as members are, by one method; into `held`, where it isn't merely copied.
 Bytes Unpack(const Streams& streams, Bytes bytes, Held& held) {
   constexpr size_t kProperties = 5;
   constexpr std::chrono::seconds kPatience{1};
   const uint64_t room = bytes.size() - kStart;
-  if (streams.folders.size() != 1 || streams.folders[0].size() != 1 || streams.unpacked_size > kHeaderMax ||
+  if (streams.folders != 1 || streams.first.size() != 1 || streams.unpacked_size > kHeaderMax ||
       streams.packed_at > room || streams.packed_size > room - streams.packed_at) {
     throw Broken();
   }
-  const Coder& coder = streams.folders[0][0];
+  const Coder& coder = streams.first[0];
   const Bytes packed = bytes.subspan(kStart + static_cast<size_t>(streams.packed_at), static_cast<size_t>(streams.packed_size));
   if (coder.id == kCopy) return packed;
   if (coder.id != kLzma || coder.properties.size() != kProperties) throw Broken();
@@ -217,7 +224,7 @@ Reading ReadHeader(Bytes bytes, Bytes header) {
     const uint8_t id = input.Byte();
     if (id == kEncodedHeader) {
       const Streams streams = ReadStreams(input);
-      if (std::any_of(streams.folders.begin(), streams.folders.end(), IsEncrypted)) return Reading::kNone;
+      if (streams.is_any_encrypted) return Reading::kNone;
       Held next;
       header = Unpack(streams, bytes, next);
       unpacked = std::move(next);
@@ -229,7 +236,7 @@ Reading ReadHeader(Bytes bytes, Bytes header) {
     if (part == kArchiveProperties || part == kAdditionalStreams) return Reading::kForeign;
     if (part != kMainStreams) return Reading::kNone;
     const Streams streams = ReadStreams(input);
-    return std::all_of(streams.folders.begin(), streams.folders.end(), IsKnown) ? Reading::kOpened : Reading::kForeign;
+    return streams.are_known ? Reading::kOpened : Reading::kForeign;
   }
   return Reading::kDamaged;
 }

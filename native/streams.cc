@@ -15,7 +15,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <vector>
 
 namespace sluice::streams {
 namespace {
@@ -177,7 +176,7 @@ End Unlz4(Bytes bytes, Output& output, size_t& consumed) {
 // A magic, then blocks of at most 8 MB, each behind its size, up to the end or to what can be no size.
 End Unlz4Legacy(Bytes bytes, Output& output, size_t& consumed) {
   constexpr size_t kBlock = 8 << 20;
-  std::vector<char> block(kBlock);
+  std::unique_ptr<char[]> block;
   consumed = 4;
   while (consumed < bytes.size()) {
     if (bytes.size() - consumed < 4) return End::kCut;
@@ -185,9 +184,10 @@ End Unlz4Legacy(Bytes bytes, Output& output, size_t& consumed) {
     if (size > static_cast<size_t>(LZ4_compressBound(kBlock))) return End::kWhole;
     if (bytes.size() - consumed - 4 < size) return End::kDamaged;
     const auto* from = reinterpret_cast<const char*>(bytes.data() + consumed + 4);
-    const int produced = LZ4_decompress_safe(from, block.data(), static_cast<int>(size), static_cast<int>(kBlock));
+    if (!block) block = std::make_unique_for_overwrite<char[]>(kBlock);
+    const int produced = LZ4_decompress_safe(from, block.get(), static_cast<int>(size), static_cast<int>(kBlock));
     if (produced < 0) return End::kDamaged;
-    if (!output.Put({reinterpret_cast<const uint8_t*>(block.data()), static_cast<size_t>(produced)})) return output.stopped();
+    if (!output.Put({reinterpret_cast<const uint8_t*>(block.get()), static_cast<size_t>(produced)})) return output.stopped();
     consumed += 4 + size;
   }
   return End::kWhole;
@@ -318,9 +318,9 @@ std::span<uint8_t> Output::Room() {
   } else if (held_ == nullptr) {
     return spare_;
   } else if (std::span<uint8_t> room = held_->Room(); !room.empty()) {
-    // The clock is looked at again before much of it is full.
-    constexpr size_t kStep = 1 << 20;
-    return room.first(std::min(room.size(), kStep));
+    // The clock is looked at again before much of it is full. One byte too many says that it is too large.
+    constexpr uint64_t kStep = 1 << 20;
+    return room.first(std::min<uint64_t>({room.size(), kStep, limit_ - size_ + 1}));
   } else {
     stopped_ = End::kNoRoom;
   }

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 namespace sluice::zip {
@@ -141,14 +144,12 @@ class Reader {
   }
 
  private:
-  using Range = std::pair<size_t, size_t>;
-
   bool Begins() const { return Is(bytes_, 0, kLocal) || Is(bytes_, 0, kSpanned) || Is(bytes_, 0, kSingle); }
 
   // From the last one on. Those inside of what another one has are the business of that one's members.
   void ReadEnds() {
     size_t end = bytes_.size();
-    for (;;) {
+    while (!reading_.is_too_many) {
       const std::optional<size_t> at = FindLast(bytes_, end, kEnd);
       if (!at) return;
       end = *at;
@@ -157,11 +158,15 @@ class Reader {
   }
 
   bool IsCovered(size_t at) const {
-    return std::any_of(directory_covers_.begin(), directory_covers_.end(),
-                       [at](const std::vector<Range>& covers) {
-                         const auto after = std::upper_bound(covers.begin(), covers.end(), Range{at, SIZE_MAX});
-                         return after != covers.begin() && std::prev(after)->second > at;
-                       });
+    const auto after = covers_.upper_bound(at);
+    return after != covers_.begin() && std::prev(after)->second > at;
+  }
+
+  void Cover(size_t start, size_t end) {
+    auto after = covers_.upper_bound(start);
+    if (after != covers_.begin() && std::prev(after)->second >= start) start = (--after)->first;
+    for (; after != covers_.end() && after->first <= end; after = covers_.erase(after)) end = std::max(end, after->second);
+    covers_.emplace_hint(after, start, end);
   }
 
   void ReadEnd(size_t at) {
@@ -195,11 +200,14 @@ class Reader {
 
   // `base` is what offsets are counted from.
   void ReadDirectory(size_t start, size_t end, uint64_t size, uint64_t base, size_t end_record) {
-    directories_++;
+    if (++directories_ > members_max_) reading_.is_too_many = true;
     if (base != 0) opens_all_ = false;
-    std::vector<Range> covers{{end_record, end_record + kEndBytes}};
+    Cover(end_record, end_record + kEndBytes);
     size_t at = start;
     while (end - at >= kCentralBytes && Is(bytes_, at, kCentral)) {
+      // Thousands of directories may have the same records.
+      if (++records_ > members_max_) reading_.is_too_many = true;
+      if (reading_.is_too_many) return;
       Entry entry{Half(bytes_, at + 8), Half(bytes_, at + 10), Word(bytes_, at + 20), Word(bytes_, at + 24), Word(bytes_, at + 42), false};
       const size_t name = Half(bytes_, at + 28);
       const size_t extra = Half(bytes_, at + 30);
@@ -207,21 +215,19 @@ class Reader {
       if (next > end) break;
       entry.is_64 = entry.packed == kIn64 || entry.unpacked == kIn64 || entry.offset == kIn64;
       if (entry.is_64) Read64(bytes_.subspan(at + kCentralBytes + name, extra), entry);
-      TakeEntry(entry, base, covers);
+      TakeEntry(entry, base);
       at = next;
     }
-    covers.emplace_back(start, at);
+    Cover(start, at);
     if (at - start < size && !Is(bytes_, at, kSignature) && !Is(bytes_, at, kEnd64)) Contradict("its directory breaks off");
-    std::sort(covers.begin(), covers.end());
-    directory_covers_.push_back(std::move(covers));
   }
 
-  void TakeEntry(const Entry& entry, uint64_t base, std::vector<Range>& covers) {
+  void TakeEntry(const Entry& entry, uint64_t base) {
     const uint64_t place = base + entry.offset;
     const std::optional<Local> local = LocalAt(bytes_, place);
     if (!local || bytes_.size() - local->data < entry.packed) return Contradict("a member is not where the directory says");
     const size_t end = local->data + static_cast<size_t>(entry.packed);
-    covers.emplace_back(place, end);
+    Cover(static_cast<size_t>(place), end);
     const bool encrypted = (entry.flags & kEncryptedFlag) != 0;
     const bool has_end = (entry.flags & kHasEndFlag) != 0;
     const Member member{entry.method, encrypted, has_end, local->data, end, entry.unpacked, true};
@@ -249,44 +255,48 @@ class Reader {
 
   // Members that no directory has: of a zip before this one, or of one whose end is missing.
   void ReadGaps() {
-    std::vector<Range> covers{{bytes_.size(), bytes_.size()}};
-    for (const std::vector<Range>& some : directory_covers_) covers.insert(covers.end(), some.begin(), some.end());
-    std::sort(covers.begin(), covers.end());
     size_t at = 0;
-    for (const auto& [start, end] : covers) {
-      if (start > at) ReadGap(at, start);
-      at = std::max(at, end);
+    for (const auto& [start, end] : covers_) {
+      ReadGap(at, start);
+      at = end;
     }
+    ReadGap(at, bytes_.size());
   }
 
-  void ReadGap(size_t at, size_t end) {
-    while (!reading_.is_too_many) {
+  void ReadGap(const size_t start, const size_t end) {
+    // By where their data begins, which of `all_` have their sizes behind them. Only what is stored doesn't say by itself where it ends.
+    std::unordered_map<size_t, size_t> unsized;
+    for (size_t at = start; !reading_.is_too_many;) {
       const std::optional<size_t> found = Find(bytes_, at, end, kLocal);
-      if (!found) return;
+      if (!found) break;
       at = *found + 4;
       const std::optional<Local> local = LocalAt(bytes_, *found);
       if (!local || local->data > end || !IsLikely(*local, bytes_.subspan(*found, local->data - *found))) continue;
       const bool has_size = (local->flags & kSizesBehindFlag) == 0 && local->packed != kIn64;
       const bool fits = has_size && end - local->data >= local->packed;
-      const size_t data_end = fits ? local->data + local->packed : has_size ? end : EndOfUnsized(*local, end);
+      const size_t data_end = fits ? local->data + local->packed : end;
       // Without any directory libclamav goes from one header to the next.
       opens_all_ = false;
       const bool has_end = (local->flags & kHasEndFlag) != 0 || !has_size;
+      if (!has_size && local->method == kStored) unsized.emplace(local->data, all_.size());
       Put({local->method, (local->flags & kEncryptedFlag) != 0, has_end, local->data, data_end, local->unpacked, fits}, false);
       at = fits ? data_end : local->data;
     }
+    EndUnsized(start, end, unsized);
   }
 
-  // Of a member whose sizes lie behind it: only what is stored doesn't say by itself where it ends.
-  size_t EndOfUnsized(const Local& local, size_t end) const {
+  void EndUnsized(size_t at, size_t end, std::unordered_map<size_t, size_t>& unsized) {
     constexpr size_t kPacked = 8;
     constexpr size_t kDescriptorBytes = 16;
-    if (local.method != kStored) return end;
-    for (size_t at = local.data; const std::optional<size_t> found = Find(bytes_, at, end, kSpanned); at = *found + 1) {
-      if (bytes_.size() - *found < kDescriptorBytes) break;
-      if (Word(bytes_, *found + kPacked) == static_cast<uint32_t>(*found - local.data)) return *found;
+    for (; !unsized.empty(); at++) {
+      const std::optional<size_t> found = Find(bytes_, at, end, kSpanned);
+      if (!found || bytes_.size() - *found < kDescriptorBytes) return;
+      at = *found;
+      const auto member = unsized.find(at - Word(bytes_, at + kPacked));
+      if (member == unsized.end()) continue;
+      if (member->second < all_.size()) all_[member->second].end = at;
+      unsized.erase(member);
     }
-    return end;
   }
 
   void Contradict(const char* what) {
@@ -298,12 +308,15 @@ class Reader {
   const size_t members_max_;
   Reading reading_;
   size_t directories_ = 0;
+  // Of all directories, as often as they were read.
+  size_t records_ = 0;
   // libclamav opens all members of the methods that it knows.
   bool opens_all_ = true;
   std::vector<Member> all_;
   std::vector<Member> opened_;
   std::vector<Member> unopened_;
-  std::vector<std::vector<Range>> directory_covers_;
+  // What directories, their ends and their members take, by where it begins. No piece touches another one.
+  std::map<size_t, size_t> covers_;
 };
 
 bool HasMagic(Bytes bytes, const char* magic) {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { compressors } from '../containers/packers.js';
 import { gzip, type Member, nestedZip, tar, zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { databaseFolder, load } from '../native/engine.js';
@@ -103,6 +104,94 @@ t.test('a scan that runs out of time is never clean', async (t) => {
       'Heuristics.Limits.Exceeded.MaxScanTime',
     ),
   );
+});
+
+/** A stored member of no bytes. */
+function member(flags = 0): Buffer {
+  return Buffer.from(`PK\x03\x04\x14\0${String.fromCharCode(flags)}${'\0'.repeat(19)}\x01\0\0\0a`, 'latin1');
+}
+
+function directoryEnd(bytes: number, offset: number): Buffer {
+  const end = Buffer.alloc(22);
+  end.write('PK\x05\x06');
+  end.writeUInt16LE(Math.sign(bytes), 10);
+  end.writeUInt32LE(bytes, 12);
+  end.writeUInt32LE(offset, 16);
+  return end;
+}
+
+/** A directory of 2,000 records of one member, and so many ends, each of which has all of it. */
+function directories(count: number): Buffer {
+  const records = Buffer.alloc(2000 * 46);
+  for (let at = 0; at < records.length; at += 46) records.write('PK\x01\x02', at);
+  const ends = Array.from({ length: count }, (_, index) => directoryEnd(records.length + index * 22, member().length));
+  return Buffer.concat([member(), records, ...ends]);
+}
+
+t.test('no content has the same bytes looked at again and again', async (t) => {
+  await load(t, [ownSignaturesDirectory], { maxScanSizeBytes: 8 * MIB });
+  const contents: Record<string, [content: Buffer, alert: string | null]> = {
+    'a member without its size': [
+      Buffer.concat([member(8), Buffer.from('PK\x07\x08'), Buffer.alloc(20)]),
+      'Sluice.Mark.Truncated',
+    ],
+    'members without their sizes': [
+      Buffer.concat([Buffer.alloc(9000 * member().length, member(8)), Buffer.alloc(4 * MIB, 'PK\x07\x08')]),
+      'Sluice.Mark.Truncated',
+    ],
+    'ends of directories': [Buffer.concat([member(), Buffer.alloc(3 * MIB, directoryEnd(0, 0))]), FILES],
+    'directories with the same records': [directories(20), FILES],
+    'frames of nothing': [Buffer.alloc(MIB, Buffer.of(0x02, 0x21, 0x4c, 0x18)), null],
+  };
+  for (const [what, [content, alert]] of Object.entries(contents)) {
+    const begun = performance.now();
+    const { alerts } = scanBuffer(content);
+    t.ok(performance.now() - begun < 5000, `${what}: ${performance.now() - begun} ms`);
+    if (alert !== null) t.ok(alerts.includes(alert), `${what}: ${alerts.join(', ')}`);
+  }
+});
+
+t.test('members wait in as much room as they have bytes', async (t) => {
+  await load(t, [ownSignaturesDirectory], { maxTemporaryBytes: 16 * MIB });
+  const header = `${'name'.padEnd(48)}${'8'.padEnd(10)}\`\n`;
+  t.match(scanBuffer(Buffer.from(`!<arch>\n${`${header}harmless`.repeat(1000)}`)), { code: 0, alerts: [] });
+});
+
+t.test('of the directory of a 7z as much is kept as says whether it can be opened', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const folders = 150_000;
+  const folder = Buffer.alloc(1 + 32 + 62, Buffer.of(32, ...Array<number>(94).fill(0)));
+  const count = Buffer.of(0xc0 | (folders >> 16), folders & 0xff, (folders >> 8) & 0xff);
+  const header = Buffer.concat([Buffer.of(1, 4, 7, 11), count, Buffer.of(0), Buffer.alloc(folders * 95, folder)]);
+  const packed = compressors.lzma(header);
+  const size = (bytes: number): Buffer => {
+    const number = Buffer.alloc(5, 0xf0);
+    number.writeUInt32LE(bytes, 1);
+    return number;
+  };
+  const unpacking = [
+    Buffer.of(7, 11, 1, 0, 1, 0x23, 3, 1, 1, 5),
+    packed.subarray(0, 5),
+    Buffer.of(12),
+    size(header.length),
+  ];
+  const data = packed.subarray(13);
+  const directory = Buffer.concat([
+    Buffer.of(23, 6, 0, 1, 9),
+    size(data.length),
+    Buffer.of(0),
+    ...unpacking,
+    Buffer.of(0, 0),
+  ]);
+  const start = Buffer.alloc(32);
+  start.write('7z\xbc\xaf\x27\x1c\0\x04', 'latin1');
+  start.writeBigUInt64LE(BigInt(data.length), 12);
+  start.writeBigUInt64LE(BigInt(directory.length), 20);
+  const content = Buffer.concat([start, data, directory]);
+  const before = process.resourceUsage().maxRSS;
+  t.match(scanBuffer(content).alerts, ['Sluice.Mark.Incomplete.damaged 7z data']);
+  const grown = (process.resourceUsage().maxRSS - before) / 1024;
+  t.ok(grown < 70, `${grown} MB`);
 });
 
 t.test("Debian's test files get the verdict and name that clamscan gives", async (t) => {
