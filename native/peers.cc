@@ -36,13 +36,11 @@ constexpr int kFailed = -2;
 constexpr uint32_t kPeerEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
 struct Poller {
-  Poller(Napi::Env env, Napi::Function function)
-      : onReady(Napi::Persistent(function)), context(env, "peers"), handle(new char[uv_handle_size(kPollHandle)]) {}
+  explicit Poller(Napi::Function function) : onReady(Napi::Persistent(function)), handle(new char[uv_handle_size(kPollHandle)]) {}
 
   uv_handle_s* Handle() { return reinterpret_cast<uv_handle_s*>(handle.get()); }
 
   Napi::FunctionReference onReady;
-  Napi::AsyncContext context;
   std::unique_ptr<char[]> handle;
   int epoll = -1;
 };
@@ -123,6 +121,7 @@ void Leave(const Socket& socket) {
 
 void OnClosed(uv_handle_s* handle) { delete static_cast<Poller*>(uv_handle_get_data(handle)); }
 
+// What is closed stays until the end of this turn of the event loop, and its environment may be gone by then.
 void End(uint32_t number, Poller* poller) {
   auto& sockets = TheTable().sockets;
   for (auto at = sockets.begin(); at != sockets.end();) {
@@ -133,6 +132,7 @@ void End(uint32_t number, Poller* poller) {
       ++at;
     }
   }
+  poller->onReady.Reset();
   uv_poll_stop(poller->Handle());
   close(poller->epoll);
   uv_close(poller->Handle(), OnClosed);
@@ -149,7 +149,7 @@ void OnReady(uv_handle_s* handle, int, int) {
   Napi::Env env = poller->onReady.Env();
   Napi::HandleScope scope(env);
   try {
-    poller->onReady.MakeCallback(env.Global(), {}, poller->context);
+    poller->onReady.MakeCallback(env.Global(), {});
   } catch (const Napi::Error& error) {
     // As from any callback of the event loop.
     napi_fatal_exception(env, error.Value());
@@ -210,7 +210,7 @@ Napi::Value OpenPoller(const Napi::CallbackInfo& info) {
   if (!info[0].IsFunction()) throw Napi::TypeError::New(env, "openPoller wants a function");
   uv_loop_s* loop = nullptr;
   if (napi_get_uv_event_loop(env, &loop) != napi_ok) throw Napi::Error::New(env, "There is no event loop");
-  auto poller = std::make_unique<Poller>(env, info[0].As<Napi::Function>());
+  auto poller = std::make_unique<Poller>(info[0].As<Napi::Function>());
   poller->epoll = epoll_create1(EPOLL_CLOEXEC);
   if (poller->epoll < 0) throw Napi::Error::New(env, std::string("epoll_create: ") + std::strerror(errno));
   if (uv_poll_init(loop, poller->Handle(), poller->epoll) != 0) {

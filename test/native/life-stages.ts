@@ -1,6 +1,7 @@
 // A child process of the tests: it gets into one stage of the engine's life and ends there, in the way that its arguments name.
 import { Worker } from 'node:worker_threads';
 import { defaultEngineLimits, engineInfo, scanBuffer } from '../../src/engine/clamav/addon.js';
+import { processAddon } from '../../src/process-addon.js';
 import { loadEngine } from './engine.js';
 
 const [stage, databases, temporaryDirectory] = process.argv.slice(2);
@@ -13,6 +14,11 @@ const content = Buffer.alloc(4 * 1024 * 1024, 'text ');
 function scanningWorker(): Promise<Worker> {
   const worker = new Worker(new URL('./scanning-worker.js', import.meta.url));
   return new Promise((resolve) => worker.once('online', () => resolve(worker)));
+}
+
+function endedThread(of: string): Promise<unknown> {
+  const worker = new Worker(new URL(import.meta.url), { argv: [of, databases, temporaryDirectory] });
+  return new Promise((resolve) => worker.once('exit', resolve));
 }
 
 const stages: Record<string, () => unknown> = {
@@ -54,11 +60,13 @@ const stages: Record<string, () => unknown> = {
     await loadEngine(options);
     process.exit(0);
   },
+  'with a thread that ends while it polls': () => endedThread('in a thread: poll and leave'),
+  'in a thread: poll and leave': () => {
+    processAddon()?.openPoller(() => undefined);
+    setImmediate(() => process.exit(0));
+  },
   'with a thread that ends while it loads': async () => {
-    const worker = new Worker(new URL(import.meta.url), {
-      argv: ['in a thread: load and leave', databases, temporaryDirectory],
-    });
-    await new Promise((resolve) => worker.once('exit', resolve));
+    await endedThread('in a thread: load and leave');
     await loadEngine(options);
     scanBuffer(content);
   },
