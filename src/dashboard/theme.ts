@@ -6,6 +6,9 @@ export const theme = createTheme({
   defaultRadius: 'md',
   respectReducedMotion: true,
   components: {
+    Badge: { defaultProps: { variant: 'light', tt: 'none', radius: 'sm' } },
+    SegmentedControl: { defaultProps: { size: 'xs', withItemsBorders: false } },
+    Select: { defaultProps: { allowDeselect: false } },
     // It differs from the text around it by more than its colour.
     Anchor: Anchor.extend({ defaultProps: { underline: 'always' } }),
     Modal: Modal.extend({

@@ -14,6 +14,7 @@ export const OutcomeDays = z.array(
       infected: count,
       noVerdict: count.describe('422: not looked at as a whole'),
       refused: count.describe('other 4xx'),
+      left: count.describe('499: the client went away'),
       failed: count.describe('5xx'),
     })
     .meta({ id: 'DayCounts' }),
@@ -33,7 +34,8 @@ export async function outcomeDays(sql: Queries, userId: string | null, nowMs: nu
       COALESCE(sum(scans) FILTER (WHERE status = 200 AND NOT infected), 0)::float8 AS clean,
       COALESCE(sum(scans) FILTER (WHERE status = 200 AND infected), 0)::float8 AS infected,
       COALESCE(sum(scans) FILTER (WHERE status = 422), 0)::float8 AS "noVerdict",
-      COALESCE(sum(scans) FILTER (WHERE status BETWEEN 400 AND 499 AND status <> 422), 0)::float8 AS refused,
+      COALESCE(sum(scans) FILTER (WHERE status BETWEEN 400 AND 498 AND status <> 422), 0)::float8 AS refused,
+      COALESCE(sum(scans) FILTER (WHERE status = 499), 0)::float8 AS left,
       COALESCE(sum(scans) FILTER (WHERE status >= 500), 0)::float8 AS failed
     FROM generate_series(${first}::text::date, ${last}::text::date, interval '1 day') AS d
     LEFT JOIN scan_days ON scan_days.day = d::date AND (${userId}::uuid IS NULL OR user_id = ${userId}::uuid)

@@ -3,8 +3,17 @@
 import { TOTP } from 'otpauth';
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { HOSTILE_SHORT_NAMES, noComplaints, overflow, PASSWORD, seriousFindings, signIn, signOut } from './browser.js';
-import type { Setting, Subtest } from './setting.js';
+import {
+  HOSTILE_SHORT_NAMES,
+  noComplaints,
+  overflow,
+  PASSWORD,
+  type Subtest,
+  seriousFindings,
+  signIn,
+  signOut,
+} from './browser.js';
+import type { Setting } from './setting.js';
 
 export async function accountSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
   tap.test('name, address and password are changed, and a wrong password is said', async (t) => {
@@ -17,7 +26,15 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     t.equal(await page.getByLabel('Name', { exact: true }).inputValue(), name);
 
     const address = page.locator('section').filter({ hasText: 'Change the e-mail address' });
-    await address.getByLabel('New e-mail address').fill(`changed-${email}`);
+    await address.getByRole('button').last().click();
+    await address.getByText('Enter your e-mail address').waitFor();
+    t.strictSame(person.complaints(), [], 'what is missing was not sent');
+    await address.getByLabel('New e-mail address').fill('nobody');
+    await address.getByLabel('Current password').fill(PASSWORD);
+    await page.keyboard.press('Enter');
+    await address.getByText('Must be an e-mail address').waitFor();
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.type(`changed-${email}`);
     await address.getByLabel('Current password').fill('not the password at all');
     await address.getByRole('button').last().click();
     await page.getByText('This is not your current password').waitFor();
@@ -27,9 +44,13 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     await page.getByText(`changed-${email}`).waitFor();
 
     const password = page.locator('section').filter({ hasText: 'Change the password' });
+    await password.getByLabel('New password').fill('too short');
     await password.getByLabel('Current password').fill(PASSWORD);
-    await password.getByLabel('New password').fill('another password for tests');
-    await password.getByRole('button').last().click();
+    await page.keyboard.press('Enter');
+    await password.getByText('At least 12 characters').waitFor();
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.type('another password for tests');
+    await page.keyboard.press('Enter');
     await page.getByText('The password is changed').waitFor();
     t.equal((await apiSignIn(server.url, `changed-${email}`, 'another password for tests')).setCookies.length, 2);
     noComplaints(t, person, [400]);

@@ -5,10 +5,10 @@ import { startReceiver } from '../fixtures/receiver.js';
 import { EMAIL } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
-import { PASSWORD } from './browser.js';
+import { PASSWORD, type Subtest } from './browser.js';
 import { operator } from './operator-suite.js';
 import { choose, file } from './scan-suite.js';
-import type { Setting, Subtest } from './setting.js';
+import type { Setting } from './setting.js';
 
 const STOPPED_MS = Number(process.env['STOPPED_SECONDS'] ?? 3) * 1_000;
 /** Rows of a page of the history. */

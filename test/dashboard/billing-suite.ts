@@ -1,7 +1,7 @@
 // The page of billing against a stand-in of Stripe: bought, come back from, managed, and Stripe away.
 import { deferred } from '../fixtures/deferred.js';
-import { noComplaints } from './browser.js';
-import type { Setting, Subtest } from './setting.js';
+import { noComplaints, type Subtest } from './browser.js';
+import type { Setting } from './setting.js';
 
 export async function billingSuite(tap: Subtest, { server, stripe, signedIn }: Setting): Promise<void> {
   const person = await signedIn('/');

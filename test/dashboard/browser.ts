@@ -4,6 +4,9 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type t from 'tap';
+
+export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 
 /** The same browser without windows: a page takes a quarter of the processor time, which in a window goes into tool bars that nobody sees. */
 const WITHOUT_WINDOWS = '/usr/bin/chromium-headless-shell';
@@ -33,12 +36,8 @@ export const HOSTILE_NAMES: readonly string[] = [
   '=1+1.csv',
 ];
 
-/** The same as it is shown: what turns the text around it is written out. */
-export function shownName(name: string): string {
-  return name.replace('\u202e', '[U+202E]');
-}
-
-export const SHOWN_NAMES: readonly string[] = HOSTILE_NAMES.map(shownName);
+/** The same as they are shown: what turns the text around it is written out. */
+export const SHOWN_NAMES: readonly string[] = HOSTILE_NAMES.map((name) => name.replace('\u202e', '[U+202E]'));
 
 /** What accounts and keys can be called: 100 characters at most. */
 export const HOSTILE_SHORT_NAMES: readonly string[] = HOSTILE_NAMES.map((name) => [...name].slice(0, 100).join(''));
@@ -154,11 +153,29 @@ export async function overflow(page: Page): Promise<number> {
   return Number(measured);
 }
 
+const WIDTHS = [320, 768, 1440];
+/** Pixels of a letter: 200 percent of what browsers have by themselves. */
+const LARGE_PIXELS = 32;
+
+/** From phone to wide screen and with text of twice the size nothing is wider than the window; in both schemes nothing is serious for axe. */
+export async function looksWell(t: Subtest, page: Page, name: string): Promise<void> {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 800 });
+    t.ok((await overflow(page)) <= 0, `${name} fits into ${width} pixels`);
+  }
+  const browser = await page.context().newCDPSession(page);
+  await browser.send('Page.setFontSizes', { fontSizes: { standard: LARGE_PIXELS } });
+  t.ok((await overflow(page)) <= 0, `${name} fits with large text`);
+  await browser.send('Page.setFontSizes', { fontSizes: { standard: LARGE_PIXELS / 2 } });
+  await browser.detach();
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.locator(`html[data-mantine-color-scheme=${colorScheme}]`).waitFor();
+    t.strictSame(await seriousFindings(page), [], `${name}, ${colorScheme}`);
+  }
+}
+
 /** Fails the test where the pages complained of something else than answers of the expected statuses. */
-export function noComplaints(
-  t: { strictSame(found: unknown, wanted: unknown): unknown },
-  person: Person,
-  expected: readonly number[] = [],
-): void {
+export function noComplaints(t: Subtest, person: Person, expected: readonly number[] = []): void {
   t.strictSame(person.complaints(expected), []);
 }

@@ -6,10 +6,10 @@ import { EMAIL } from '../fixtures/sign-in.js';
 import { startMirror } from '../fixtures/signature-mirror.js';
 import { until } from '../fixtures/until.js';
 import { bodySignature } from '../native/engine.js';
-import { noComplaints, overflow, PASSWORD } from './browser.js';
+import { noComplaints, overflow, PASSWORD, type Subtest } from './browser.js';
 import { type Hands, handsIn, LOOKS, type Look } from './hands.js';
 import { file } from './scan-suite.js';
-import { type Subtest, startSetting } from './setting.js';
+import { startSetting } from './setting.js';
 
 const smtp = await startMailServer();
 const mirror = await startMirror(t, { 'own.ndb': bodySignature('Test.New', 'a new mark') });

@@ -3,11 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { guides } from '../../src/service/pages.js';
 import { eicar } from '../fixtures/samples.js';
-import { noComplaints, overflow, seriousFindings } from './browser.js';
+import { looksWell, noComplaints, type Subtest, seriousFindings } from './browser.js';
 import { choose, file } from './scan-suite.js';
-import type { Setting, Subtest } from './setting.js';
+import type { Setting } from './setting.js';
 
-const WIDTHS = [380, 768, 1440];
 const SLOW_MS = 400;
 export const OPEN_PAGES = [
   '/',
@@ -30,15 +29,7 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
   async function look(t: Subtest, page: Page, path: string): Promise<void> {
     await page.goto(`${server.url}${path}`);
     await whole(page);
-    for (const width of WIDTHS) {
-      await page.setViewportSize({ width, height: 800 });
-      t.ok((await overflow(page)) <= 0, `${path} fits into ${width} pixels`);
-    }
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-      await page.locator(`html[data-mantine-color-scheme=${colorScheme}]`).waitFor();
-      t.strictSame(await seriousFindings(page), [], `${path}, ${colorScheme}`);
-    }
+    await looksWell(t, page, path);
   }
 
   tap.test('for who is not signed in', async (t) => {

@@ -1,8 +1,8 @@
 // The dashboard of a server as it comes: registration closed, billing off, and signatures that are not those of a daily update.
 import { startServer } from '../fixtures/server.js';
 import { EMAIL } from '../fixtures/sign-in.js';
-import { noComplaints, seriousFindings, signIn } from './browser.js';
-import type { Setting, Subtest } from './setting.js';
+import { noComplaints, type Subtest, seriousFindings, signIn } from './browser.js';
+import type { Setting } from './setting.js';
 
 export async function plainSuite(tap: Subtest, { browser }: Setting): Promise<void> {
   const server = await startServer();

@@ -1,11 +1,11 @@
 // What a page does when parts of it can't be loaded, when the server is away, and when a dialog is closed by accident.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { until } from '../fixtures/until.js';
-import { noComplaints } from './browser.js';
+import { noComplaints, type Subtest } from './browser.js';
 import { choose, file } from './scan-suite.js';
-import type { Setting, Subtest } from './setting.js';
+import type { Setting } from './setting.js';
 
 const run = promisify(execFile);
 const CHARTS = '**/assets/overview-charts*.js';
@@ -66,18 +66,23 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
     const person = await signedIn('/account');
     const { page } = person;
     let asked = 0;
+    let answer: Parameters<Route['fulfill']>[0] = {
+      status: 503,
+      json: { error: 'Service unavailable', message: 'The database is away' },
+    };
     await page.clock.install();
     await page.route('**/web/keys/me', async (route) => {
       asked += 1;
-      await route.fulfill({ status: 503, json: { error: 'Service unavailable', message: 'The database is away' } });
+      await route.fulfill(answer);
     });
     await page.goto(`${server.url}/keys`);
-    const said = page.getByText('The database is away');
     const pass = async (): Promise<void> => page.clock.runFor(1_000);
-    await until(async () => {
-      await pass();
-      return (await said.count()) > 0;
-    });
+    const says = (text: string) =>
+      until(async () => {
+        await pass();
+        return (await page.getByText(text).count()) > 0;
+      });
+    await says('The database is away');
     await page.evaluate("document.querySelector('main [role=alert]').id = 'said'");
     const before = asked;
     await until(async () => {
@@ -85,13 +90,29 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
       return asked > before + 1;
     });
     t.equal(await page.locator('#said').count(), 1, 'the same is still there');
+    const headers = { 'Retry-After': '7' };
+    answer = { status: 429, headers, json: { error: 'Too many requests', message: 'At most 20 a second' } };
+    await says('Too many requests. Try again in 7 s.');
+    answer = { status: 500, body: 'of a proxy' };
+    await says('The server answered with status 500.');
     await page.unroute('**/web/keys/me');
-    await until(async () => {
-      await pass();
-      return (await page.getByText('No keys yet').count()) > 0;
-    });
-    t.equal(await said.count(), 0);
-    noComplaints(t, person, [503]);
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await says('No keys yet');
+    t.equal(await page.getByRole('alert').count(), 0);
+    noComplaints(t, person, [429, 500, 503]);
+  });
+
+  tap.test('a page that is on its way has a title of its own', async (t) => {
+    const { page } = await signedIn('/keys');
+    await page.route(/\/web\/(scans|webhooks)\/\w/, () => new Promise<void>(() => undefined));
+    for (const [path, title] of [
+      ['/scans/0190c5f0-0000-7000-8000-00000000a11c', 'Scan'],
+      ['/webhooks/0190c5f0-0000-7000-8000-00000000a11c', 'Webhook'],
+    ]) {
+      await page.evaluate(`history.pushState({}, '', '${path}')`);
+      await page.getByRole('heading', { name: title ?? '', level: 1 }).waitFor();
+      t.equal(await page.title(), `${title} · Sluice`);
+    }
   });
 
   tap.test('one line says that the server can not be reached, and goes away by itself', async (t) => {

@@ -4,8 +4,8 @@ import { nestedZip } from '../fixtures/archives.js';
 import { serverOf } from '../fixtures/processes.js';
 import { eicar } from '../fixtures/samples.js';
 import { EMAIL } from '../fixtures/sign-in.js';
-import { HOSTILE_NAMES, noComplaints, SHOWN_NAMES, signIn } from './browser.js';
-import { FREE_LIMIT, type Setting, type Subtest } from './setting.js';
+import { noComplaints, type Subtest, signIn } from './browser.js';
+import { FREE_LIMIT, type Setting } from './setting.js';
 
 interface Chosen {
   readonly name: string;
@@ -175,20 +175,5 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     t.equal(await page.getByText('Clean', { exact: true }).count(), files.length);
     const others = person.complaints([503]).filter((text) => !text.includes('net::ERR_'));
     t.strictSame(others, []);
-  });
-
-  tap.test('names of every kind are shown as they are, and nothing of them is obeyed', async (t) => {
-    const person = await signedIn('/scan');
-    const { page } = person;
-    await choose(
-      page,
-      HOSTILE_NAMES.map((name) => file(name)),
-    );
-    await page.getByText(`${HOSTILE_NAMES.length} of ${HOSTILE_NAMES.length} finished`).waitFor();
-    const shown = await page.locator('.scan-item-name').allInnerTexts();
-    t.strictSame(shown, SHOWN_NAMES);
-    t.equal(await page.locator('main img').count(), 0);
-    t.equal(await page.title(), 'Scan · Sluice');
-    noComplaints(t, person);
   });
 }

@@ -1,8 +1,8 @@
 // Signing in, out and back: the ways in, a session that ends elsewhere, tokens that run out, two tabs.
 import { signIn as apiSignIn, ask, bearer, EMAIL } from '../fixtures/sign-in.js';
-import { noComplaints, PASSWORD, signIn, signOut } from './browser.js';
+import { noComplaints, PASSWORD, type Subtest, signIn, signOut } from './browser.js';
 import { choose, file } from './scan-suite.js';
-import { FREE_LIMIT, type Setting, type Subtest } from './setting.js';
+import { FREE_LIMIT, type Setting } from './setting.js';
 
 export async function sessionSuite(tap: Subtest, { server, browser, newAccount, signedIn }: Setting): Promise<void> {
   tap.test('an account is made on the page, and signed out of again', async (t) => {
@@ -38,6 +38,9 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     await page.goto(`${server.url}/history?verdict=infected`);
     await page.getByRole('link', { name: 'Create one' }).click();
     await page.getByRole('main').getByRole('link', { name: 'Sign in' }).click();
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    for (const missing of ['Enter your e-mail address', 'Enter your password']) await page.getByText(missing).waitFor();
+    t.strictSame(person.complaints(), [], 'what is missing was not sent');
     await signIn(page, email, 'not the password at all');
     await page.getByText('E-mail or password wrong').waitFor();
     await signIn(page, email);

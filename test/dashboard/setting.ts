@@ -4,15 +4,12 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type t from 'tap';
 import { z } from 'zod';
 import { seedMigrated } from '../fixtures/embedded-template.js';
 import { type ServerSettings, startServer, type TestServer } from '../fixtures/server.js';
 import { type Answer, post } from '../fixtures/sign-in.js';
 import { type FakeStripe, SECRET_KEY, startStripe, WEBHOOK_SECRET } from '../fixtures/stripe.js';
 import { type Browser, PASSWORD, type Person, startBrowser } from './browser.js';
-
-export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 
 export const FREE_LIMIT = 6;
 /** A content that has crashed the engine: the server refuses it from the start. */

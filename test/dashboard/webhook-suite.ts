@@ -4,11 +4,10 @@ import { join } from 'node:path';
 import { embeddedSocketDirectory } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { type Receiver, startReceiver } from '../fixtures/receiver.js';
-import { noComplaints, overflow, type Person, seriousFindings } from './browser.js';
+import { looksWell, noComplaints, type Person, type Subtest, seriousFindings } from './browser.js';
 import { choose, file } from './scan-suite.js';
-import type { Setting, Subtest } from './setting.js';
+import type { Setting } from './setting.js';
 
-const WIDTHS = [390, 1440];
 const HOSTILE_PATH = '/<img/src=x/onerror=document.title=1>\u202egpj';
 
 /** Made by the keyboard alone; returns the secret that is shown once. */
@@ -30,19 +29,6 @@ async function make({ page }: Person, url: string): Promise<string> {
   return secret;
 }
 
-/** In both sizes and schemes, with nothing serious for axe. */
-async function looksWell(t: Subtest, { page }: Person, name: string): Promise<void> {
-  for (const width of WIDTHS) {
-    await page.setViewportSize({ width, height: 800 });
-    t.ok((await overflow(page)) <= 0, `${name} fits into ${width} pixels`);
-  }
-  for (const colorScheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-    await page.locator(`html[data-mantine-color-scheme=${colorScheme}]`).waitFor();
-    t.strictSame(await seriousFindings(page), [], `${name}, ${colorScheme}`);
-  }
-}
-
 export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
   const receiver: Receiver = await startReceiver();
   tap.teardown(() => receiver.stop());
@@ -57,7 +43,7 @@ export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting):
     t.notMatch(await page.content(), /whsec_/, 'shown once');
     const link = page.getByRole('link', { name: /127\.0\.0\.1/ });
     t.match(await link.textContent(), /<img\/src=x.*\[U\+202E\]/, 'text, whatever is in it');
-    await looksWell(t, person, 'the list');
+    await looksWell(t, page, 'the list');
     await link.click();
     await page.getByText('Nothing here').waitFor();
     t.equal(await page.locator('main img').count(), 0);
@@ -78,7 +64,7 @@ export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting):
     await choose(scanning, [file('heard-of.txt')]);
     await receiver.until(heard + 1);
     await deliveries.getByText('204').waitFor();
-    await looksWell(t, person, 'one with deliveries');
+    await looksWell(t, page, 'one with deliveries');
 
     const { secret } = receiver;
     await page.getByRole('button', { name: 'New secret' }).click();
@@ -127,7 +113,7 @@ export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting):
       const deliveries = page.getByRole('region', { name: 'Deliveries' });
       await deliveries.getByText('Failed', { exact: true }).first().click();
       await deliveries.getByRole('button', { name: 'Send again: Completed' }).waitFor();
-      await looksWell(t, person, 'one that is switched off');
+      await looksWell(t, page, 'one that is switched off');
 
       receiver.answer = () => 204;
       await page.getByRole('button', { name: 'Switch it on again' }).focus();

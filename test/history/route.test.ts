@@ -353,11 +353,12 @@ onEachStore(async (t, store) => {
     t.equal(days.length, 30);
     t.match(days, { 0: { day: '2026-10-23' }, 29: { day: '2026-11-21' } });
     for (const { day, ...counts } of days) {
-      const found = { clean: 0, infected: 0, noVerdict: 0, refused: 0, failed: 0 };
+      const found = { clean: 0, infected: 0, noVerdict: 0, refused: 0, left: 0, failed: 0 };
       for (const row of alices) {
         if (new Date(timeOfId(row.id)).toISOString().slice(0, 10) !== day) continue;
         if (row.status === 200) found[row.virusName === null ? 'clean' : 'infected'] += 1;
         else if (row.status === 422) found.noVerdict += 1;
+        else if (row.status === 499) found.left += 1;
         else found[row.status < 500 ? 'refused' : 'failed'] += 1;
       }
       t.strictSame(counts, found, day);

@@ -1,5 +1,5 @@
 // One account: its use, what it may do, its keys and sessions, and what ends them.
-import { Button, Modal, NumberInput, Select, TextInput } from '@mantine/core';
+import { Button, NumberInput, Select, TextInput } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask } from '../api/client.ts';
@@ -8,9 +8,8 @@ import { Nothing } from '../api/shapes.ts';
 import { texts as keyTexts } from '../pages/key-texts.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { deviceOf } from '../parts/device.ts';
-import { Question } from '../parts/dialog.tsx';
+import { Dialog, Question } from '../parts/dialog.tsx';
 import { limitError } from '../parts/field-rules.ts';
-import { useFocusReturn } from '../parts/focus-return.ts';
 import { Form } from '../parts/form.tsx';
 import { OutcomeDays } from '../parts/outcomes.tsx';
 import { showDone, showProblem } from '../parts/problem.tsx';
@@ -23,32 +22,29 @@ import { texts } from './texts.ts';
 
 const t = texts.accounts;
 
-interface DialogProps {
+interface AccountDialogProps {
   readonly account: Account;
   readonly plans: readonly string[];
   readonly close: () => void;
 }
 
-export function AccountDialog({ account, plans, close }: DialogProps) {
-  useFocusReturn();
+export function AccountDialog({ account, plans, close }: AccountDialogProps) {
   const detail = useQuery(accountQuery(account.id));
   const me = useQuery(meQuery);
   const isOwn = me.data?.id === account.id;
   const [revoked, setRevoked] = useState<Revoked | null>(null);
   return (
-    <Modal
-      opened
-      size="lg"
-      onClose={close}
-      // The question before it has Esc for itself.
-      closeOnEscape={revoked === null}
+    <Dialog
       title={<span className="name">{visibleName(account.email)}</span>}
-      closeButtonProps={{ 'aria-label': common.common.close }}
+      size="lg"
+      close={close}
+      // The question before it has Esc for itself.
+      isKept={revoked !== null}
     >
       <Awaited query={detail} skeleton={<LinesSkeleton lines={8} height={30} />} />
       {detail.data !== undefined && (
         <div className="stack admin-account">
-          <Rights account={detail.data} plans={plans} />
+          <Rights account={detail.data} plans={plans} isOwn={isOwn} />
           <section aria-label={t.use}>
             <h3 className="panel-title">{t.use}</h3>
             <OutcomeDays days={detail.data.days} caption={t.use} />
@@ -59,7 +55,7 @@ export function AccountDialog({ account, plans, close }: DialogProps) {
         </div>
       )}
       {revoked !== null && <Revoke id={account.id} apiKey={revoked} close={() => setRevoked(null)} />}
-    </Modal>
+    </Dialog>
   );
 }
 
@@ -88,7 +84,13 @@ function useChange(id: string, done: string, onDone: () => void = () => undefine
   });
 }
 
-function Rights({ account, plans }: { readonly account: AccountDetail; readonly plans: readonly string[] }) {
+interface RightsProps {
+  readonly account: AccountDetail;
+  readonly plans: readonly string[];
+  readonly isOwn: boolean;
+}
+
+function Rights({ account, plans, isOwn }: RightsProps) {
   const [plan, setPlan] = useState(account.plan);
   const [limit, setLimit] = useState<number | string>(account.ownLimit ?? '');
   const [role, setRole] = useState<string>(account.role);
@@ -98,6 +100,7 @@ function Rights({ account, plans }: { readonly account: AccountDetail; readonly 
   return (
     <Form
       className="admin-rights"
+      sends={change}
       onSubmit={() => {
         if (wrong !== null) return;
         const ownLimit = limit === '' ? null : limit;
@@ -105,13 +108,7 @@ function Rights({ account, plans }: { readonly account: AccountDetail; readonly 
         change.mutate({ method: 'PUT', body: { ownLimit, ...changed } });
       }}
     >
-      <Select
-        label={t.plan}
-        data={[...known]}
-        value={plan}
-        onChange={(value) => setPlan(value ?? account.plan)}
-        allowDeselect={false}
-      />
+      <Select label={t.plan} data={[...known]} value={plan} onChange={(value) => setPlan(value ?? account.plan)} />
       <NumberInput
         label={t.limit}
         placeholder={t.limitHint}
@@ -127,7 +124,7 @@ function Rights({ account, plans }: { readonly account: AccountDetail; readonly 
         data={Object.entries(t.roles).map(([value, label]) => ({ value, label }))}
         value={role}
         onChange={(value) => setRole(value ?? account.role)}
-        allowDeselect={false}
+        disabled={isOwn}
       />
       <Button type="submit" loading={change.isPending}>
         {t.save}

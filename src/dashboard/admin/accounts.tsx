@@ -1,15 +1,17 @@
 // Accounts: found by a part of the address or the name, with what each may do and uses; one of them opened.
 import { ActionIcon, Badge, TextInput } from '@mantine/core';
-import { useDebouncedValue } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { Redirect, useSearchParams } from 'wouter';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { number } from '../parts/format.ts';
 import { NextIcon, PreviousIcon } from '../parts/icons.ts';
+import { pageIn } from '../parts/page-number.ts';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
+import { useTyped } from '../parts/typed.ts';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts as common } from '../texts.ts';
 import { AccountDialog } from './account-dialog.tsx';
@@ -18,15 +20,16 @@ import { texts } from './texts.ts';
 
 const t = texts.accounts;
 const PAGE = 50;
-const TYPING_MS = 250;
 
 export function AccountsPage() {
-  const [text, setText] = useState('');
-  const [page, setPage] = useState(0);
+  const [search, setSearch] = useSearchParams();
+  const q = search.get('q') ?? '';
+  const page = pageIn(search);
+  const [text, setText] = useTyped(q, (typed) => setSearch(searchOf(typed, 1), { replace: true }));
   const [open, setOpen] = useState<Account | null>(null);
-  const [q] = useDebouncedValue(text.trim(), TYPING_MS);
-  const found = useQuery(accountsQuery(q, page));
+  const found = useQuery(accountsQuery(q.trim(), page - 1));
   const { accounts = [], total = 0, plans = [] } = found.data ?? {};
+  const last = Math.ceil(total / PAGE);
   return (
     <>
       <PageTitle title={texts.pages.accounts} />
@@ -38,15 +41,13 @@ export function AccountsPage() {
             aria-label={t.search}
             placeholder={t.search}
             value={text}
-            onChange={({ currentTarget: { value } }) => {
-              setText(value);
-              setPage(0);
-            }}
+            onChange={({ currentTarget: { value } }) => setText(value)}
           />
-          {total > 0 && <Paging page={page} total={total} go={setPage} />}
+          {total > 0 && <Paging page={page} total={total} go={(to) => setSearch(searchOf(q, to))} />}
         </div>
         <Awaited query={found} skeleton={<LinesSkeleton lines={8} height={30} />} />
-        {found.isSuccess && accounts.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
+        {found.isSuccess && total === 0 && <Blank title={t.none} hint={t.noneHint} />}
+        {total > 0 && page > last && <Redirect to={`/admin/accounts?${searchOf(q, last)}`} replace />}
         {accounts.length > 0 && <Table accounts={accounts} open={setOpen} />}
       </section>
       {open !== null && <AccountDialog account={open} plans={plans} close={() => setOpen(null)} />}
@@ -54,25 +55,28 @@ export function AccountsPage() {
   );
 }
 
-function Paging({
-  page,
-  total,
-  go,
-}: {
+/** What is as it is by itself is left out. */
+function searchOf(q: string, page: number): URLSearchParams {
+  return new URLSearchParams({ ...(q === '' ? {} : { q }), ...(page > 1 ? { page: String(page) } : {}) });
+}
+
+interface PagingProps {
   readonly page: number;
   readonly total: number;
   readonly go: (page: number) => void;
-}) {
-  const last = Math.max(0, Math.ceil(total / PAGE) - 1);
+}
+
+function Paging({ page, total, go }: PagingProps) {
+  const end = page * PAGE;
   return (
     <div className="row">
       <span className="small dimmed">
-        {t.count(page * PAGE + 1, Math.min(total, (page + 1) * PAGE), number(total))}
+        {t.count(number(end - PAGE + 1), number(Math.min(total, end)), number(total))}
       </span>
-      <ActionIcon variant="default" aria-label={t.previous} disabled={page === 0} onClick={() => go(page - 1)}>
+      <ActionIcon variant="default" aria-label={t.previous} disabled={page === 1} onClick={() => go(page - 1)}>
         <PreviousIcon />
       </ActionIcon>
-      <ActionIcon variant="default" aria-label={t.next} disabled={page >= last} onClick={() => go(page + 1)}>
+      <ActionIcon variant="default" aria-label={t.next} disabled={end >= total} onClick={() => go(page + 1)}>
         <NextIcon />
       </ActionIcon>
     </div>
@@ -125,9 +129,7 @@ function Row({ account, open }: { readonly account: Account; readonly open: () =
         {name !== '' && <span className="small dimmed name admin-second">{visibleName(name)}</span>}
       </td>
       <td data-label={t.columns.state}>
-        <Badge variant="light" tt="none" radius="sm" color={colours[state]}>
-          {t.states[state]}
-        </Badge>
+        <Badge color={colours[state]}>{t.states[state]}</Badge>
       </td>
       <td data-label={t.columns.plan}>{plan}</td>
       <td data-label={t.columns.use}>{lastUse === null ? common.common.never : <Time at={lastUse} />}</td>

@@ -1,12 +1,10 @@
 // The audit log: the newest lines, older ones on demand, all of it as a file.
 import { Button } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { download } from '../api/download.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
-import { DownloadIcon } from '../parts/icons.ts';
-import { showProblem } from '../parts/problem.tsx';
+import { DownloadButton } from '../parts/download-button.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -27,13 +25,7 @@ export function AuditPage() {
   return (
     <>
       <PageTitle title={texts.pages.audit} lead={t.lead}>
-        <Button
-          variant="default"
-          leftSection={<DownloadIcon />}
-          onClick={() => void download('/web/admin/audit/export', 'sluice-audit.csv').catch(showProblem)}
-        >
-          {t.export}
-        </Button>
+        <DownloadButton path="/web/admin/audit/export" name="sluice-audit.csv" label={t.export} />
       </PageTitle>
       <section className="panel" aria-label={texts.pages.audit}>
         <Awaited query={log} skeleton={<LinesSkeleton lines={8} height={30} />} />

@@ -53,9 +53,7 @@ function Row({ node }: { readonly node: Node }) {
         {host} · {pid}
       </td>
       <td data-label={columns.state}>
-        <Badge variant="light" tt="none" radius="sm" color={colours[state]}>
-          {t.nodeStates[state]}
-        </Badge>
+        <Badge color={colours[state]}>{t.nodeStates[state]}</Badge>
       </td>
       <td data-label={columns.version}>{version}</td>
       <td data-label={columns.engine}>{engine ?? '–'}</td>

@@ -59,11 +59,7 @@ function Panel({
 
 /** Null: nothing is wrong. */
 function State({ problem, well = t.answers }: { readonly problem: string | null; readonly well?: string }) {
-  return (
-    <Badge variant="light" tt="none" radius="sm" color={problem === null ? 'teal' : 'red'}>
-      {problem ?? well}
-    </Badge>
-  );
+  return <Badge color={problem === null ? 'teal' : 'red'}>{problem ?? well}</Badge>;
 }
 
 function Facts({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {
@@ -85,13 +81,9 @@ function Signatures({ health: { engine, update } }: { readonly health: Health })
   const { standing } = engine;
   const badge =
     standing === null ? (
-      <Badge variant="light" color="yellow" tt="none" radius="sm">
-        {t.states[engine.state]}
-      </Badge>
+      <Badge color="yellow">{t.states[engine.state]}</Badge>
     ) : (
-      <Badge variant="light" color={colours[standing]} tt="none" radius="sm">
-        {t.standing[standing]}
-      </Badge>
+      <Badge color={colours[standing]}>{t.standing[standing]}</Badge>
     );
   return (
     <Panel title={t.signatures} badge={badge}>

@@ -1,7 +1,10 @@
 // Requests to the dashboard API: with the cookie, renewed where needed, answers checked, failures as Problem.
 import type { z } from 'zod/mini';
-import { noAnswer, type Problem, problemOf, SessionEnded } from './problem.ts';
+import { noAnswer, Problem, problemOf, SessionEnded } from './problem.ts';
 import { endSession, keepFresh, renewAfterRefusal } from './session.ts';
+import { Nothing } from './shapes.ts';
+
+const GONE = 404;
 
 export interface Ask<T> {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -21,6 +24,13 @@ export async function ask<T>(request: Ask<T>): Promise<T> {
   if (!isRefusal(second)) return await read(second, request);
   endSession();
   throw new SessionEnded();
+}
+
+/** Ends what has that path. That it has ended is no failure: somebody was faster, or the answer of the first try was lost. */
+export async function end(path: string): Promise<void> {
+  await ask({ method: 'DELETE', path, shape: Nothing }).catch((error: unknown) => {
+    if (!(error instanceof Problem && error.status === GONE)) throw error;
+  });
 }
 
 /** A request that anybody may make. */

@@ -3,8 +3,8 @@ import { QueryClient } from '@tanstack/react-query';
 import { Problem } from './problem.ts';
 
 const RETRIES = 2;
-/** What said that it can't answer now is asked again, in milliseconds, where nobody else says when. */
-const AGAIN_MS = 5_000;
+/** What said that it can't answer now is asked again, where nobody says when. */
+const AGAIN_SECONDS = 5;
 
 /** No answer, or one that says that a later one may be another. */
 function isPassing(error: unknown): boolean {
@@ -17,7 +17,10 @@ export const queries = new QueryClient({
       staleTime: 5_000,
       // Asked also where the browser says that it is offline: it doesn't know of servers on the same machine.
       networkMode: 'always',
-      refetchInterval: ({ state: { error } }) => (error instanceof Problem && error.status === 503 ? AGAIN_MS : false),
+      refetchInterval: ({ state: { error } }) =>
+        error instanceof Problem && [429, 503].includes(error.status)
+          ? 1_000 * (error.retryAfterSeconds ?? AGAIN_SECONDS)
+          : false,
       retry: (count, error) => count < RETRIES && isPassing(error),
     },
     mutations: { networkMode: 'always' },

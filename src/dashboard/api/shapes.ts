@@ -35,6 +35,7 @@ export const Days = z.array(
     infected: z.number(),
     noVerdict: z.number(),
     refused: z.number(),
+    left: z.number(),
     failed: z.number(),
   }),
 );

@@ -10,11 +10,10 @@ import { forgetSession } from '../api/session.ts';
 import { Enrolment, Nothing, Recovery, type User } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { Dialog, Step } from '../parts/dialog.tsx';
-import { Password } from '../parts/password.tsx';
+import { CurrentPassword } from '../parts/password.tsx';
 import { errorAt, showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { queue } from '../scan/queue.ts';
-import { texts } from '../texts.ts';
 import { texts as own } from './protection-texts.ts';
 
 const t = own.protection;
@@ -64,27 +63,15 @@ export function ProtectionSkeletons() {
   ));
 }
 
-interface FieldProps {
+interface CodeProps {
   readonly value: string;
   readonly setValue: (value: string) => void;
   /** What the service said. */
   readonly error: unknown;
+  readonly autoFocus?: boolean;
 }
 
-function PasswordField({ value, setValue, error }: FieldProps) {
-  return (
-    <Password
-      label={texts.account.currentPassword}
-      autoComplete="current-password"
-      value={value}
-      onChange={({ currentTarget }) => setValue(currentTarget.value)}
-      error={errorAt(error, 'currentPassword')}
-      data-autofocus
-    />
-  );
-}
-
-function CodeField({ value, setValue, error, autoFocus = false }: FieldProps & { readonly autoFocus?: boolean }) {
+function CodeField({ value, setValue, error, autoFocus = false }: CodeProps) {
   return (
     <TextInput
       label={t.code}
@@ -130,13 +117,7 @@ function Enrol({ close }: { readonly close: () => void }) {
     const { secret, uri } = begin.data;
     return (
       <Dialog title={t.twoFactor} close={close}>
-        <Step
-          error={confirm.error}
-          isPending={confirm.isPending}
-          action={t.confirm}
-          fields={FIELDS}
-          onSubmit={() => confirm.mutate()}
-        >
+        <Step sends={confirm} action={t.confirm} fields={FIELDS} onSubmit={() => confirm.mutate()}>
           <p className="account-text">{t.scan}</p>
           <img
             className="account-picture"
@@ -151,14 +132,12 @@ function Enrol({ close }: { readonly close: () => void }) {
   }
   return (
     <Dialog title={t.twoFactor} close={close}>
-      <Step
-        error={begin.error}
-        isPending={begin.isPending}
-        action={t.next}
-        fields={FIELDS}
-        onSubmit={() => begin.mutate()}
-      >
-        <PasswordField value={currentPassword} setValue={setPassword} error={begin.error} />
+      <Step sends={begin} action={t.next} fields={FIELDS} onSubmit={() => begin.mutate()}>
+        <CurrentPassword
+          value={currentPassword}
+          setValue={setPassword}
+          error={errorAt(begin.error, 'currentPassword')}
+        />
       </Step>
     </Dialog>
   );
@@ -184,14 +163,12 @@ function Remove({ close }: { readonly close: () => void }) {
   });
   return (
     <Dialog title={t.turnOff} close={close}>
-      <Step
-        error={remove.error}
-        isPending={remove.isPending}
-        action={t.turnOff}
-        fields={FIELDS}
-        onSubmit={() => remove.mutate()}
-      >
-        <PasswordField value={currentPassword} setValue={setPassword} error={remove.error} />
+      <Step sends={remove} action={t.turnOff} fields={FIELDS} onSubmit={() => remove.mutate()}>
+        <CurrentPassword
+          value={currentPassword}
+          setValue={setPassword}
+          error={errorAt(remove.error, 'currentPassword')}
+        />
         <CodeField value={code} setValue={setCode} error={remove.error} />
       </Step>
     </Dialog>
@@ -214,16 +191,13 @@ function Delete({ close }: { readonly close: () => void }) {
   });
   return (
     <Dialog title={t.delete} close={close}>
-      <Step
-        error={remove.error}
-        isPending={remove.isPending}
-        action={t.deleteSure}
-        color="red"
-        fields={FIELDS}
-        onSubmit={() => remove.mutate()}
-      >
+      <Step sends={remove} action={t.deleteSure} color="red" fields={FIELDS} onSubmit={() => remove.mutate()}>
         <p className="account-text">{t.deleteText}</p>
-        <PasswordField value={currentPassword} setValue={setPassword} error={remove.error} />
+        <CurrentPassword
+          value={currentPassword}
+          setValue={setPassword}
+          error={errorAt(remove.error, 'currentPassword')}
+        />
       </Step>
     </Dialog>
   );

@@ -1,10 +1,9 @@
 // Where the account is signed in: this device marked, each of the others to be ended.
 import { Badge, Button } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { ask } from '../api/client.ts';
-import { Problem } from '../api/problem.ts';
+import { end } from '../api/client.ts';
 import { sessionsQuery } from '../api/queries.ts';
-import { Nothing, type Session } from '../api/shapes.ts';
+import type { Session } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { deviceOf } from '../parts/device.ts';
 import { showDone, showProblem } from '../parts/problem.tsx';
@@ -14,7 +13,6 @@ import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 
 const t = texts.account;
-const GONE = 404;
 
 export function SessionsPanel() {
   const sessions = useQuery(sessionsQuery);
@@ -46,14 +44,7 @@ export function SessionsPanel() {
 function useEnd() {
   const client = useQueryClient();
   return useMutation({
-    async mutationFn(id: string | null) {
-      const path = id === null ? '?keepCurrent=true' : `/${encodeURIComponent(id)}`;
-      const request = { method: 'DELETE', path: `/web/users/me/sessions${path}`, shape: Nothing } as const;
-      await ask(request).catch((error: unknown) => {
-        // It has ended by itself meanwhile.
-        if (!(error instanceof Problem && error.status === GONE)) throw error;
-      });
-    },
+    mutationFn: (id: string | null) => end(`/web/users/me/sessions${id === null ? '?keepCurrent=true' : `/${id}`}`),
     onSuccess: (_, id) => showDone(id === null ? t.othersEnded : t.ended),
     onError: showProblem,
     onSettled: () => client.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
@@ -70,11 +61,7 @@ function SessionRow({ session, end }: { readonly session: Session; readonly end:
           <strong className="name" title={visibleName(userAgent)}>
             {device}
           </strong>
-          {current && (
-            <Badge variant="light" tt="none">
-              {t.thisDevice}
-            </Badge>
-          )}
+          {current && <Badge>{t.thisDevice}</Badge>}
         </div>
         <div className="dimmed small">
           <span className="name">{ipAddress}</span> · {t.signedInAt} <Time at={creationDate} /> · {t.lastUse}{' '}

@@ -8,7 +8,7 @@ import { User } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { emailError, nameError, newPasswordError, passwordError } from '../parts/field-rules.ts';
 import { Form } from '../parts/form.tsx';
-import { Password } from '../parts/password.tsx';
+import { CurrentPassword, Password } from '../parts/password.tsx';
 import { errorAt, FormProblem, showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -70,7 +70,7 @@ function NameForm({ user }: { readonly user: User }) {
     if (nameError(name) === null) change.mutate({ name });
   }
   return (
-    <Form onSubmit={submit} error={change.error}>
+    <Form onSubmit={submit} sends={change}>
       <dl className="facts">
         <dt>{t.email}</dt>
         <dd className="name">{visibleName(user.email)}</dd>
@@ -113,7 +113,7 @@ function EmailForm() {
     if (errors.email === null && errors.password === null) change.mutate({ email, currentPassword });
   }
   return (
-    <Form onSubmit={submit} error={change.error}>
+    <Form onSubmit={submit} sends={change}>
       <TextInput
         label={t.newEmail}
         type="email"
@@ -152,7 +152,7 @@ function PasswordForm({ email }: { readonly email: string }) {
     if (errors.current === null && errors.next === null) change.mutate({ newPassword, currentPassword });
   }
   return (
-    <Form onSubmit={submit} error={change.error}>
+    <Form onSubmit={submit} sends={change}>
       {/* For managers of passwords, which ask whose it is. */}
       <input
         className="unseen"
@@ -183,23 +183,5 @@ function PasswordForm({ email }: { readonly email: string }) {
         </Button>
       </div>
     </Form>
-  );
-}
-
-interface CurrentPasswordProps {
-  readonly value: string;
-  readonly setValue: (value: string) => void;
-  readonly error: string | false | null;
-}
-
-function CurrentPassword({ value, setValue, error }: CurrentPasswordProps) {
-  return (
-    <Password
-      label={t.currentPassword}
-      autoComplete="current-password"
-      value={value}
-      onChange={({ currentTarget }) => setValue(currentTarget.value)}
-      error={error}
-    />
   );
 }

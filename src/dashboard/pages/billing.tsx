@@ -135,11 +135,7 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
     <section className="panel billing-card" data-current={isCurrent}>
       <div className="row row-apart">
         <h2 className="panel-title">{plan.name}</h2>
-        {isCurrent && (
-          <Badge variant="light" tt="none">
-            {t.current}
-          </Badge>
-        )}
+        {isCurrent && <Badge>{t.current}</Badge>}
       </div>
       {isSold && <PriceLine plan={plan} />}
       <p className="dimmed billing-line">{t.perHour(number(plan.hourlyLimit))}</p>

@@ -1,10 +1,11 @@
 // The filters of the history; what is typed is asked for when the typing pauses.
 import { Button, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { useLocation } from 'wouter';
 import { keysQuery } from '../api/queries.ts';
 import { SearchIcon } from '../parts/icons.ts';
+import { useTyped } from '../parts/typed.ts';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import {
@@ -21,7 +22,6 @@ import {
 } from './history-search.ts';
 
 const t = texts.history;
-const PAUSE_MS = 300;
 
 interface FiltersProps {
   readonly search: HistorySearch;
@@ -34,14 +34,12 @@ export function HistoryFilters({ search, change }: FiltersProps) {
       <TextFilters search={search} change={change} />
       <Select
         label={t.verdict}
-        allowDeselect={false}
         data={verdicts.map((value) => ({ value, label: t.verdicts[value] }))}
         value={search.verdict}
         onChange={(value) => change({ verdict: verdicts.find((one) => one === value) ?? 'all' })}
       />
       <Select
         label={t.protocol}
-        allowDeselect={false}
         data={protocols.map((value) => ({ value, label: value === 'all' ? t.anyProtocol : texts.protocols[value] }))}
         value={search.protocol}
         onChange={(value) => change({ protocol: protocols.find((one) => one === value) ?? 'all' })}
@@ -92,34 +90,18 @@ function TextFilters({ search, change }: FiltersProps) {
   const given = textFilters.find((name) => search[name] !== '') ?? null;
   const [chosen, setChosen] = useState<TextFilter>(given ?? 'q');
   const kind = given ?? chosen;
-  const value = search[kind];
-  const [text, setText] = useState(value);
-  const [sent, setSent] = useState(value);
-  // The address says another one than was typed here, as after "back".
-  if (value !== sent) {
-    setSent(value);
-    setText(value);
-  }
-  useEffect(() => {
-    if (text === sent) return;
-    const timer = window.setTimeout(() => {
-      const trimmed = text.trim();
-      if (UUID.test(trimmed)) navigate(`/scans/${trimmed}`);
-      else if (SHA256.test(trimmed)) change({ ...noTexts, sha256: trimmed }, { replace: true });
-      else if (kind === 'sha256') change(noTexts, { replace: true });
-      else {
-        setSent(text);
-        change({ ...noTexts, [kind]: text }, { replace: true });
-      }
-    }, PAUSE_MS);
-    return () => window.clearTimeout(timer);
-  }, [text, sent, kind, change, navigate]);
+  const [text, setText] = useTyped(search[kind], (typed) => {
+    const trimmed = typed.trim();
+    if (UUID.test(trimmed)) navigate(`/scans/${trimmed}`);
+    else if (SHA256.test(trimmed)) change({ ...noTexts, sha256: trimmed }, { replace: true });
+    else if (kind !== 'sha256' || trimmed === '') change({ ...noTexts, [kind]: typed }, { replace: true });
+  });
+  const isPart = kind === 'sha256' && text.trim() !== '' && !SHA256.test(text.trim());
   return (
     <>
       <Select
         className="history-kind"
         label={t.searchBy}
-        allowDeselect={false}
         data={textFilters.map((name) => ({ value: name, label: t.kinds[name] }))}
         value={kind}
         onChange={(next) => {
@@ -134,6 +116,7 @@ function TextFilters({ search, change }: FiltersProps) {
         leftSection={<SearchIcon />}
         value={text}
         maxLength={255}
+        error={isPart && t.partOfDigest}
         onChange={({ currentTarget }) => setText(currentTarget.value)}
       />
     </>

@@ -32,7 +32,7 @@ export function HistoryPages({ page: found, isSearch, change }: PagesProps) {
           size="compact-sm"
           disabled={page === 0}
           aria-label={t.previousPage}
-          onClick={() => change({ page: Math.min(page, totalPages) })}
+          onClick={() => change({ page })}
           leftSection={<PreviousIcon size={14} />}
         >
           {t.previous}

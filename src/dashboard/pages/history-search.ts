@@ -1,5 +1,7 @@
 // What the history page shows, as the address bar has it: read with care, since anybody may have typed it.
 
+import { pageIn } from '../parts/page-number.ts';
+
 export const verdicts = ['all', 'infected', 'clean', 'incomplete', 'refused', 'left', 'unavailable'] as const;
 export type VerdictFilter = (typeof verdicts)[number];
 export const protocols = ['all', 'http', 'clamd', 'icap'] as const;
@@ -57,10 +59,9 @@ const filterOf: Readonly<Record<VerdictFilter, Readonly<Record<string, string>>>
 
 export function readSearch(query: URLSearchParams): HistorySearch {
   const [column, direction] = (query.get('sort') ?? '').split(',');
-  const page = Number(query.get('page') ?? 1);
   const text = (name: string): string => (query.get(name) ?? '').slice(0, TEXT_CHARACTERS);
   return {
-    page: Number.isInteger(page) && page >= 1 && page < 1e6 ? page : 1,
+    page: pageIn(query),
     sort: {
       column: sortable.find((one) => one === column) ?? 'creationDate',
       direction: direction === 'asc' ? 'asc' : 'desc',

@@ -2,18 +2,19 @@
 import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
-import { useSearchParams } from 'wouter';
+import { Redirect, useSearchParams } from 'wouter';
 import { scansQuery } from '../api/queries.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
+import { DownloadButton } from '../parts/download-button.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
-import { ExportButton } from './history-export.tsx';
 import { HistoryFilters } from './history-filters.tsx';
 import { HistoryPages, totalText } from './history-pages.tsx';
 import {
   type ChangeSearch,
+  filtersOf,
   type HistorySearch,
   hasFilters,
   isCapped,
@@ -39,7 +40,12 @@ export function History() {
   return (
     <>
       <PageTitle title={t.title}>
-        <ExportButton search={search} />
+        <DownloadButton
+          path={`/web/scans/stats/export?${filtersOf(search)}`}
+          name="sluice-scans.csv"
+          label={t.export}
+          disabled={isImpossible(search)}
+        />
       </PageTitle>
       <div className="stack">
         <section className="panel" aria-label={t.verdict}>
@@ -96,7 +102,9 @@ function Found({ search, change }: FoundProps) {
   if (isImpossible(search)) return <Blank title={t.noneFound} hint={t.badDays} />;
   if (scans.isPending || scans.isError)
     return <Awaited query={scans} skeleton={<LinesSkeleton lines={PAGE_SIZE / 2} height={30} />} />;
-  if (scans.data.totalElements === 0) return <Nothing search={search} change={change} />;
+  const { totalElements, totalPages, page } = scans.data;
+  if (totalElements === 0) return <Nothing search={search} change={change} />;
+  if (page >= totalPages) return <Redirect to={`/history?${writeSearch({ ...search, page: totalPages })}`} replace />;
   return (
     <div aria-busy={scans.isPlaceholderData} className={scans.isPlaceholderData ? 'history-old' : undefined}>
       <HistoryTable scans={scans.data.content} search={search} change={change} />

@@ -34,8 +34,7 @@ export function ChangeKey({ apiKey, close }: { readonly apiKey: Key; readonly cl
   return (
     <Dialog title={<span className="name">{visibleName(apiKey.name)}</span>} close={close} size="lg">
       <Step
-        error={change.error}
-        isPending={change.isPending}
+        sends={change}
         action={t.save}
         cancel={close}
         fields={KEY_FIELDS}

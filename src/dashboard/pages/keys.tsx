@@ -2,10 +2,9 @@
 import { Badge, Button } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ask } from '../api/client.ts';
-import { Problem } from '../api/problem.ts';
+import { end } from '../api/client.ts';
 import { keysQuery } from '../api/queries.ts';
-import { type Key, Nothing } from '../api/shapes.ts';
+import type { Key } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { Question } from '../parts/dialog.tsx';
@@ -118,25 +117,13 @@ function Row({ apiKey, open }: { readonly apiKey: Key; readonly open: (open: Ope
 function Expiry({ at }: { readonly at: string | null }) {
   if (at === null) return texts.common.never;
   if (instantOf(at).getTime() > Date.now()) return <Time at={at} />;
-  return (
-    <Badge color="red" variant="light" tt="none" radius="sm">
-      {t.expired}
-    </Badge>
-  );
+  return <Badge color="red">{t.expired}</Badge>;
 }
-
-const GONE = 404;
 
 function Revoke({ apiKey, close }: { readonly apiKey: Key; readonly close: () => void }) {
   const client = useQueryClient();
   const revoke = useMutation({
-    async mutationFn() {
-      const path = `/web/keys/${encodeURIComponent(apiKey.uuid)}`;
-      await ask({ method: 'DELETE', path, shape: Nothing }).catch((error: unknown) => {
-        // Somebody was faster, or the answer of the first try was lost.
-        if (!(error instanceof Problem && error.status === GONE)) throw error;
-      });
-    },
+    mutationFn: () => end(`/web/keys/${apiKey.uuid}`),
     onSuccess() {
       showDone(t.revoked);
       close();

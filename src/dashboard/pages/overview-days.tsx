@@ -8,7 +8,7 @@ import { daysQuery, monthlyQuery } from '../api/queries.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { dayName, month, number, shortDay } from '../parts/format.ts';
-import { Legend, type Outcome, type OutcomeBar, OutcomeTable, outcomes, sumsOf } from '../parts/outcomes.tsx';
+import { colourOf, Legend, type Outcome, type OutcomeBar, OutcomeTable, outcomes, sumsOf } from '../parts/outcomes.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
@@ -23,8 +23,6 @@ export function Use() {
       <div className="row row-apart">
         <h2 className="panel-title">{t.use}</h2>
         <SegmentedControl
-          size="xs"
-          withItemsBorders={false}
           aria-label={t.use}
           value={span}
           onChange={(value) => setSpan(spans.find((one) => one === value) ?? 'days')}
@@ -84,7 +82,7 @@ function Bars({ bars, shown, head, caption, none }: BarsProps) {
           yAxisProps={{ allowDecimals: false, width: 44 }}
           barProps={{ isAnimationActive: false }}
           valueFormatter={number}
-          series={shown.map((name) => ({ name, label: t.outcomes[name], color: `var(--outcome-${name})` }))}
+          series={shown.map((name) => ({ name, label: t.outcomes[name], color: colourOf(name) }))}
         />
       </div>
       <Legend

@@ -5,6 +5,7 @@ import { useQuery } from '@tanstack/react-query';
 import { hoursQuery } from '../api/queries.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { clock, instantOf, number } from '../parts/format.ts';
+import { colourOf } from '../parts/outcomes.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
@@ -35,7 +36,7 @@ export function Hours() {
           valueFormatter={number}
           series={[
             { name: 'used', label: t.used, color: 'var(--mantine-primary-color-filled)' },
-            { name: 'refused', label: t.refused, color: 'var(--verdict-infected)' },
+            { name: 'refused', label: t.refused, color: colourOf('infected') },
           ]}
         />
       </div>

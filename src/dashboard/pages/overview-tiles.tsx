@@ -4,15 +4,16 @@ import { daysQuery } from '../api/queries.ts';
 import type { Days } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
 import { IncompleteIcon, InfectedIcon, RefusedIcon, ScanIcon } from '../parts/icons.ts';
+import { outcomes as everyOutcome, type Outcome } from '../parts/outcomes.tsx';
 import { texts } from '../texts.ts';
 
 const t = texts.overview;
 const ICON = 18;
 
 const tiles = [
-  { label: t.tiles.scans, Icon: ScanIcon, outcomes: ['clean', 'infected', 'noVerdict', 'refused', 'failed'] },
+  { label: t.tiles.scans, Icon: ScanIcon, outcomes: everyOutcome },
   { label: t.tiles.infected, Icon: InfectedIcon, outcomes: ['infected'] },
-  { label: t.tiles.noVerdict, Icon: IncompleteIcon, outcomes: ['noVerdict', 'failed'] },
+  { label: t.tiles.noVerdict, Icon: IncompleteIcon, outcomes: ['noVerdict', 'left', 'failed'] },
   { label: t.tiles.refused, Icon: RefusedIcon, outcomes: ['refused'] },
 ] as const;
 
@@ -34,6 +35,6 @@ export function Tiles() {
   );
 }
 
-function sumOf(days: Days, outcomes: readonly Exclude<keyof Days[number], 'day'>[]): number {
+function sumOf(days: Days, outcomes: readonly Outcome[]): number {
   return days.reduce((all, day) => outcomes.reduce((sum, outcome) => sum + day[outcome], all), 0);
 }

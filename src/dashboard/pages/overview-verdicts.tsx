@@ -9,7 +9,7 @@ import type { Counts, Days } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { number, utcDay } from '../parts/format.ts';
-import { Legend } from '../parts/outcomes.tsx';
+import { colourOf, Legend } from '../parts/outcomes.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
@@ -29,7 +29,6 @@ export function Verdicts() {
           aria-label={t.range}
           size="xs"
           w={150}
-          allowDeselect={false}
           data={ranges.map((value) => ({ value, label: t.ranges[value] }))}
           value={range}
           onChange={(value) => setRange(ranges.find((one) => one === value) ?? '30')}
@@ -70,8 +69,8 @@ function Ring({ range }: { readonly range: Range }) {
           pieChartProps={{ accessibilityLayer: false }}
           pieProps={{ isAnimationActive: false, rootTabIndex: -1 }}
           data={[
-            { name: t.outcomes.infected, value: infected, color: 'var(--verdict-infected)' },
-            { name: t.outcomes.clean, value: clean, color: 'var(--verdict-clean)' },
+            { name: t.outcomes.infected, value: infected, color: colourOf('infected') },
+            { name: t.outcomes.clean, value: clean, color: colourOf('clean') },
           ]}
         />
       </div>

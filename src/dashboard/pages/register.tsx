@@ -58,7 +58,7 @@ function RegisterForm() {
   return (
     <>
       <FormProblem error={register.error} fields={['name', 'email', 'password']} />
-      <Form onSubmit={submit} error={register.error}>
+      <Form onSubmit={submit} sends={register}>
         <TextInput
           label={t.name}
           description={t.nameHint}

@@ -60,7 +60,7 @@ function RequestForm() {
   }
   if (request.isSuccess) return <p role="status">{t.sent}</p>;
   return (
-    <Form onSubmit={submit} error={request.error}>
+    <Form onSubmit={submit} sends={request}>
       <p className="page-lead">{t.lead}</p>
       <FormProblem error={request.error} fields={['email']} />
       <TextInput
@@ -101,7 +101,7 @@ function NewPassword({ token }: { readonly token: string }) {
     );
   }
   return (
-    <Form onSubmit={submit} error={reset.error}>
+    <Form onSubmit={submit} sends={reset}>
       <FormProblem error={reset.error} fields={['newPassword']} />
       <Password
         label={t.newPassword}

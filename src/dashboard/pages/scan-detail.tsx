@@ -8,10 +8,9 @@ import type { ScanDetail } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { number, size } from '../parts/format.ts';
 import { BackIcon, LinkIcon } from '../parts/icons.ts';
-import { Missing } from '../parts/missing.tsx';
 import { noticeText } from '../parts/notice.ts';
+import { One } from '../parts/one.tsx';
 import { sourceText } from '../parts/protocol.ts';
-import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { Verdict } from '../parts/verdict.tsx';
@@ -30,15 +29,17 @@ export function ScanDetailPage() {
         <BackIcon />
         {texts.nav.history}
       </Link>
-      {scan.isPending && <PageSkeleton />}
-      {scan.isError && (
-        <Missing error={scan.error} retry={() => void scan.refetch()} texts={t}>
+      <One
+        query={scan}
+        texts={t}
+        instead={
           <Button component={Link} href="/history" variant="default">
             {t.toHistory}
           </Button>
-        </Missing>
-      )}
-      {scan.data !== undefined && <Found scan={scan.data} />}
+        }
+      >
+        {(found) => <Found scan={found} />}
+      </One>
     </>
   );
 }

@@ -38,7 +38,7 @@ export function SignIn() {
       <div className="panel stack">
         <Reason reason={search.get('reason')} />
         {!isCodeMissing(signIn.error) && <FormProblem error={signIn.error} fields={['email', 'password', 'code']} />}
-        <Form onSubmit={submit} error={signIn.error}>
+        <Form onSubmit={submit} sends={signIn}>
           <TextInput
             label={t.email}
             type="email"

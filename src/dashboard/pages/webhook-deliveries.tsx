@@ -28,8 +28,6 @@ export function Deliveries({ id }: { readonly id: string }) {
       <div className="row row-apart">
         <h2 className="panel-title">{t.deliveries}</h2>
         <SegmentedControl
-          size="xs"
-          withItemsBorders={false}
           aria-label={t.filter}
           value={filter}
           onChange={(value) => setFilter(filters.find((one) => one === value) ?? 'all')}
@@ -99,9 +97,7 @@ function Row({ delivery, again }: { readonly delivery: Delivery; readonly again:
         </Link>
       </td>
       <td data-label={t.deliveryColumns.state}>
-        <Badge color={colours[state]} variant="light" tt="none" radius="sm">
-          {t.deliveryStates[state]}
-        </Badge>
+        <Badge color={colours[state]}>{t.deliveryStates[state]}</Badge>
       </td>
       <td className="name" data-label={t.deliveryColumns.answer}>
         {status === null ? visibleName(error ?? '') : t.answered(status)}

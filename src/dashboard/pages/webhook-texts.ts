@@ -45,6 +45,7 @@ export const texts = {
   switchedOn: 'The webhook is on again',
   failingSince: 'No message has been delivered since',
   failingHint: 'Sluice tries again, and switches the webhook off after three days.',
+  one: 'Webhook',
   gone: 'There is no such webhook',
   goneHint: 'It may be another account’s, or be deleted.',
   deliveries: 'Deliveries',

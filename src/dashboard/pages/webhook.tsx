@@ -3,18 +3,15 @@ import { Alert, Button, Switch } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation, useParams } from 'wouter';
-import { ask } from '../api/client.ts';
-import { Problem } from '../api/problem.ts';
-import { Nothing } from '../api/shapes.ts';
+import { ask, end } from '../api/client.ts';
 import { PATH, TestResult, Webhook, WebhookWithSecret, webhookQuery, webhooksQuery } from '../api/webhooks.ts';
 import { Dialog, Question } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
 import { number } from '../parts/format.ts';
 import { BackIcon } from '../parts/icons.ts';
-import { Missing } from '../parts/missing.tsx';
 import { Once } from '../parts/once.tsx';
+import { One } from '../parts/one.tsx';
 import { FormProblem, showDone, showProblem } from '../parts/problem.tsx';
-import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
@@ -22,8 +19,6 @@ import { Deliveries } from './webhook-deliveries.tsx';
 import { areComplete, WEBHOOK_FIELDS, WebhookInputs } from './webhook-fields.tsx';
 import { texts as t } from './webhook-texts.ts';
 import { State } from './webhooks.tsx';
-
-const GONE = 404;
 
 export function WebhookPage() {
   const { id = '' } = useParams<{ readonly id: string }>();
@@ -34,11 +29,9 @@ export function WebhookPage() {
         <BackIcon />
         {t.title}
       </Link>
-      {webhook.isPending && <PageSkeleton />}
-      {webhook.isError && webhook.data === undefined && (
-        <Missing error={webhook.error} retry={() => void webhook.refetch()} texts={t} />
-      )}
-      {webhook.data !== undefined && <Found webhook={webhook.data} />}
+      <One query={webhook} texts={t}>
+        {(found) => <Found webhook={found} />}
+      </One>
     </>
   );
 }
@@ -117,7 +110,7 @@ function Settings({ webhook }: { readonly webhook: Webhook }) {
     change.mutate(body, { onSuccess: () => setEnabled(null) });
   }
   return (
-    <Form onSubmit={submit} error={change.error}>
+    <Form onSubmit={submit} sends={change}>
       <FormProblem error={change.error} fields={WEBHOOK_FIELDS} />
       <WebhookInputs
         error={change.error}
@@ -201,12 +194,7 @@ function Delete({ webhook: { id, url }, close }: { readonly webhook: Webhook; re
   const client = useQueryClient();
   const [, navigate] = useLocation();
   const remove = useMutation({
-    async mutationFn() {
-      await ask({ method: 'DELETE', path: `${PATH}/${id}`, shape: Nothing }).catch((error: unknown) => {
-        // Somebody was faster, or the answer of the first try was lost.
-        if (!(error instanceof Problem && error.status === GONE)) throw error;
-      });
-    },
+    mutationFn: () => end(`${PATH}/${id}`),
     onSuccess() {
       showDone(t.deleted);
       navigate('/webhooks');

@@ -78,11 +78,7 @@ function stateOf({ enabled, notice, failingSince }: Webhook): keyof typeof colou
 
 export function State({ webhook }: { readonly webhook: Webhook }) {
   const state = stateOf(webhook);
-  return (
-    <Badge color={colours[state]} variant="light" tt="none" radius="sm">
-      {t.states[state]}
-    </Badge>
-  );
+  return <Badge color={colours[state]}>{t.states[state]}</Badge>;
 }
 
 function NewWebhook({ close }: { readonly close: () => void }) {

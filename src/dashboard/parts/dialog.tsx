@@ -1,9 +1,8 @@
 // Dialogs: a frame that gives the focus back, a form of one step in it, and a question before what can't be undone.
 import { Button, Modal, type ModalProps } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useState } from 'react';
 import { texts } from '../texts.ts';
-import { useFocusReturn } from './focus-return.ts';
-import { Form } from './form.tsx';
+import { Form, type Sending } from './form.tsx';
 import { FormProblem } from './problem.tsx';
 
 interface DialogProps {
@@ -33,10 +32,19 @@ export function Dialog({ title, close, size = 'md', isKept = false, children }: 
   );
 }
 
+/** The focus goes back where it was. */
+function useFocusReturn(): void {
+  const [before] = useState(() => document.activeElement);
+  useEffect(
+    () => () => {
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    },
+    [before],
+  );
+}
+
 interface StepProps {
-  /** Null: nothing went wrong. */
-  readonly error: unknown;
-  readonly isPending: boolean;
+  readonly sends: Sending;
   readonly action: string;
   readonly color?: string;
   readonly onSubmit: () => void;
@@ -47,10 +55,10 @@ interface StepProps {
   readonly children: ReactNode;
 }
 
-export function Step({ error, isPending, action, color = 'blue', onSubmit, cancel, fields = [], children }: StepProps) {
+export function Step({ sends, action, color = 'blue', onSubmit, cancel, fields = [], children }: StepProps) {
   return (
-    <Form onSubmit={onSubmit} error={error}>
-      <FormProblem error={error} fields={fields} />
+    <Form onSubmit={onSubmit} sends={sends}>
+      <FormProblem error={sends.error} fields={fields} />
       {children}
       <div className="row dialog-buttons">
         {cancel !== undefined && (
@@ -58,7 +66,7 @@ export function Step({ error, isPending, action, color = 'blue', onSubmit, cance
             {texts.common.cancel}
           </Button>
         )}
-        <Button type="submit" color={color} loading={isPending}>
+        <Button type="submit" color={color} loading={sends.isPending}>
           {action}
         </Button>
       </div>

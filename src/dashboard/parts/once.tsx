@@ -30,8 +30,7 @@ export function MakingDialog<T>(props: MakingProps<T>) {
         made(make.data)
       ) : (
         <Step
-          error={make.error}
-          isPending={make.isPending}
+          sends={make}
           action={title}
           cancel={close}
           fields={fieldNames}

@@ -4,8 +4,13 @@ import { dayName, number } from './format.ts';
 import './outcomes.css';
 
 const t = texts.overview;
-export const outcomes = ['clean', 'infected', 'noVerdict', 'refused', 'failed'] as const;
+export const outcomes = ['clean', 'infected', 'noVerdict', 'refused', 'left', 'failed'] as const;
 export type Outcome = (typeof outcomes)[number];
+
+/** The style sheet has one for each scheme. */
+export function colourOf(outcome: Outcome): string {
+  return `var(--outcome-${outcome})`;
+}
 
 export interface OutcomeBar extends Partial<Record<Outcome, number>> {
   readonly name: string;
@@ -25,7 +30,7 @@ export function Legend({ counts, isRow = false }: LegendProps) {
     <ul className={isRow ? 'legend legend-row' : 'legend'}>
       {counts.map(([outcome, count]) => (
         <li key={outcome}>
-          <span className={`legend-dot outcome-${outcome}`} />
+          <span className="legend-dot" style={{ background: colourOf(outcome) }} />
           {t.outcomes[outcome]}
           <span className="legend-count">{number(count)}</span>
         </li>
@@ -101,7 +106,7 @@ export function OutcomeDays({ days, shown = outcomes, caption }: DaysProps) {
                 const height = (HEIGHT * (bar[outcome] ?? 0)) / most;
                 top -= height;
                 const place = { x: index * step + step * GAP * 0.5, y: top, width: step * (1 - GAP), height };
-                return <rect key={outcome} className={`outcome-${outcome}`} {...place} />;
+                return <rect key={outcome} fill={colourOf(outcome)} {...place} />;
               })}
             </g>
           );

@@ -9,10 +9,11 @@ import { duration } from './format.ts';
 
 function sentenceOf(error: unknown): string {
   if (!(error instanceof Problem)) return texts.problems.broken.bug.hint;
-  const { status, message, retryAfterSeconds } = error;
+  const { status, error: kind, message, retryAfterSeconds } = error;
   if (status === 0) return texts.problems.noAnswer;
-  if (status === 429) return texts.problems.tooManyAttempts(duration(retryAfterSeconds ?? 60));
-  if (status === 500) return texts.problems.unforeseen(message);
+  if (status === 429)
+    return texts.problems.tooMany(kind || texts.problems.tooManyRequests, duration(retryAfterSeconds ?? 60));
+  if (status === 500 && message !== '') return texts.problems.unforeseen(message);
   if (message === '') return status === 503 ? texts.problems.unavailable : texts.problems.other(status);
   return withoutField(message);
 }

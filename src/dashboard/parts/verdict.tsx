@@ -50,7 +50,7 @@ export function Finding({ scan: { virusName, error, notices } }: { readonly scan
 export function VerdictBadge({ kind }: { readonly kind: Kind }) {
   const [color, Icon] = looks[kind];
   return (
-    <Badge color={color} variant="light" size="md" tt="none" radius="sm" leftSection={<Icon size={14} />}>
+    <Badge color={color} leftSection={<Icon size={14} />}>
       {texts.verdict[kind]}
     </Badge>
   );

@@ -11,8 +11,6 @@ export function SchemeSwitch() {
   const { colorScheme, setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   return (
     <SegmentedControl
-      size="xs"
-      withItemsBorders={false}
       aria-label={texts.scheme.label}
       value={colorScheme}
       onChange={(value) => setColorScheme(schemes.find((one) => one === value) ?? 'auto')}
