@@ -1,4 +1,4 @@
-// Rows as the database takes them fastest: `COPY scans FROM STDIN (FORMAT binary)`, with what is counted of them by account, key and day (PostgreSQL 18, COPY, "Binary Format").
+// Rows as the database takes them fastest: `COPY scans FROM STDIN (FORMAT binary)` (PostgreSQL 18, COPY, "Binary Format").
 import { type ScanRow, timeOfId } from './scan-row.js';
 
 /** In the order in which `#add` writes them. */
@@ -29,7 +29,6 @@ const EPOCH_MS = 946_684_800_000;
 const TWO_32 = 0x1_0000_0000;
 /** The type `text`, as an array says it of its elements. */
 const TEXT_OID = 25;
-const DAY_MS = 86_400_000;
 const DASH = 0x2d;
 
 /** Of a hexadecimal digit. */
@@ -40,24 +39,11 @@ for (let value = 0; value < 16; value += 1) VALUES[value.toString(16).charCodeAt
 const DIGITS = Buffer.alloc(256);
 const NONE: readonly (string | null)[] = [];
 
-/** How many rows of an account, a key and a UTC day have which status and verdict. */
-export interface DayCount {
-  readonly userId: string;
-  /** Null: without one. */
-  readonly keyId: string | null;
-  /** Days since 1970. */
-  readonly day: number;
-  readonly status: number;
-  readonly infected: boolean;
-  scans: number;
-}
-
 /**
  * Rows of one COPY. Ids and digest come as bytes by one call, and are spread from there: a look at each character of a text takes several times as long.
  * Whose a row is, and its last texts, are copied from the row before where they are the same, as they nearly always are.
  */
 export class RowCopy {
-  readonly counts: DayCount[] = [];
   #bytes: Buffer;
   #view: DataView;
   #at = HEAD.length;
@@ -156,7 +142,6 @@ export class RowCopy {
     view.setInt32(at, sizeBytes === null ? NULL_LENGTH : 4);
     if (sizeBytes !== null) view.setInt32(at + 4, sizeBytes);
     this.#at = at + (sizeBytes === null ? 4 : 8);
-    this.#count(row, Math.floor(createdMs / DAY_MS));
   }
 
   /** An array of one dimension, which counts from 1; an empty one has none. */
@@ -176,20 +161,6 @@ export class RowCopy {
     const length = text === null ? NULL_LENGTH : this.#bytes.write(text, this.#at + 4);
     this.#view.setInt32(this.#at, length);
     this.#at += 4 + Math.max(0, length);
-  }
-
-  /** Rows that follow each other are of one key and day, as a rule. */
-  #count({ userId, keyId, status, virusName }: ScanRow, day: number): void {
-    const { counts } = this;
-    const infected = virusName !== null;
-    for (let index = counts.length - 1; index >= 0; index -= 1) {
-      const known = counts[index];
-      if (known?.userId !== userId || known.day !== day || known.status !== status) continue;
-      if (known.infected !== infected || known.keyId !== keyId) continue;
-      known.scans += 1;
-      return;
-    }
-    counts.push({ userId, keyId, day, status, infected, scans: 1 });
   }
 
   /** There is room for so many bytes. */

@@ -1,8 +1,8 @@
 // Rows into the database, in one transaction: new rows are added and counted, and their keys get the time of their last use. A row that comes again changes nothing.
 import { codeOf } from '../error-text.js';
-import type { Fragment, Queries, Sql } from '../store/postgres.js';
+import type { Queries, Sql } from '../store/postgres.js';
 import { IN_FAILED_TRANSACTION } from '../store/queries.js';
-import { COPY_SCANS, type DayCount, RowCopy } from './row-copy.js';
+import { COPY_SCANS, RowCopy } from './row-copy.js';
 import { lowestIdAt, type ScanRow, timeOfId } from './scan-row.js';
 
 /** "No partition of relation found for row" is a check violation. */
@@ -13,6 +13,7 @@ const UNIQUE_VIOLATION = '23505';
 const IDLE_TIMEOUT_MS = 15_000;
 /** A batch that waits for others so long is given up and tried again; meanwhile it holds nothing itself. */
 const LOCK_TIMEOUT_MS = 5_000;
+const DAY_MS = 86_400_000;
 
 export interface RowListener {
   /** The database has the rows of these scans, which were pending. */
@@ -37,13 +38,9 @@ export function createRowStore(
     const add = (areNew: boolean): Promise<number> =>
       // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
       sql.transaction('readCommitted', async (tx) => {
-        // Asked for together, and sent in this order.
-        const [, told] = await Promise.all([
-          boundWaits(tx),
-          areNew ? copyRows(tx, rows) : insertRows(tx, rows),
-          touchKeys(tx, rows),
-          ...(pending.length === 0 ? [] : [endPending(tx, pending)]),
-        ]);
+        const [, told] = await Promise.all([boundWaits(tx), areNew ? copyRows(tx, rows) : insertRows(tx, rows)]);
+        await touchKeys(tx, rows);
+        if (pending.length > 0) await endPending(tx, pending);
         return told;
       });
     try {
@@ -74,15 +71,46 @@ async function boundWaits(sql: Queries): Promise<void> {
       set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`;
 }
 
-/** All of them are new; otherwise the count behind them fails. Returns how much is to be told to webhooks. */
+/** All of them are new; otherwise the count behind them fails. Returns how much is to be told to webhooks, as the next one. */
 async function copyRows(sql: Queries, rows: readonly ScanRow[]): Promise<number> {
-  const copy = new RowCopy(rows);
-  const [, , hearing] = await Promise.all([
-    sql.copyIn(COPY_SCANS, copy.bytes()),
-    addCounts(sql, copy.counts),
+  const [, told] = await Promise.all([sql.copyIn(COPY_SCANS, new RowCopy(rows).bytes()), countRows(sql, rows)]);
+  return told;
+}
+
+/** Those that are there already are left out. */
+async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<number> {
+  const added = await sql<{ id: string }[]>`
+    INSERT INTO scans
+      (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, engine, size_bytes, sha256,
+        notices, key_id, metadata, url, signatures, protocol, detected_type)
+    SELECT id, "userId", scan_time(id), timestamptz '1970-01-01 00:00:00+00' + "lastUpdateMs" * interval '1 millisecond',
+      filename, "durationMs", "virusName" IS NOT NULL, "virusName", env, status, error, engine, "sizeBytes", decode(sha256, 'hex'),
+      notices, "keyId", metadata, url, signatures, protocol, "detectedType"
+    FROM jsonb_to_recordset(${JSON.stringify(rows, wellFormed)}::text::jsonb) AS given
+      (id uuid, "userId" uuid, "lastUpdateMs" bigint, filename text, "durationMs" integer, "virusName" text, env text, status smallint,
+        error text, engine text, "sizeBytes" integer, sha256 text, notices text[], "keyId" uuid, metadata text, url text, signatures text,
+        protocol text, "detectedType" text)
+    ON CONFLICT (user_id, id, creation_date) DO NOTHING
+    RETURNING id`;
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return await countRows(
+    sql,
+    added.flatMap(({ id }) => byId.get(id) ?? []),
+  );
+}
+
+/** Postgres takes no half of a surrogate pair. */
+function wellFormed(_name: string, value: unknown): unknown {
+  return typeof value === 'string' ? Buffer.from(value).toString() : value;
+}
+
+/** Counts rows that are new, and writes down what is to be told of them. */
+async function countRows(sql: Queries, rows: readonly ScanRow[]): Promise<number> {
+  const [, hearing] = await Promise.all([
+    addCounts(sql, countsOf(rows)),
     sql<{ user_id: string }[]>`
       SELECT DISTINCT user_id FROM webhooks
-      WHERE is_enabled AND user_id = ANY(${[...new Set(copy.counts.map(({ userId }) => userId))]}::uuid[])`,
+      WHERE is_enabled AND user_id = ANY(${[...new Set(rows.map(({ userId }) => userId))]}::uuid[])`,
   ]);
   const users = new Set(hearing.map(({ user_id }) => user_id));
   return users.size === 0
@@ -94,30 +122,53 @@ async function copyRows(sql: Queries, rows: readonly ScanRow[]): Promise<number>
 }
 
 async function tell(sql: Queries, rows: readonly ScanRow[]): Promise<number> {
-  const [counts] = await sql<{ told: number }[]>`
-    WITH added AS (
-      SELECT * FROM unnest(
-        ${plain(rows, ({ id }) => id)}::uuid[],
-        ${plain(rows, ({ userId }) => userId)}::uuid[],
-        ${plain(rows, ({ status }) => status)}::smallint[],
-        ${plain(rows, ({ virusName }) => String(virusName !== null))}::boolean[]
-      ) AS given (id, user_id, status, infected)
-    ), told AS (${toldOf(sql)})
-    SELECT count(*)::integer AS told FROM told`;
-  return counts?.told ?? 0;
-}
-
-/** Of rows `added`. */
-function toldOf(sql: Queries): Fragment {
-  return sql`
+  const told = await sql`
     INSERT INTO webhook_deliveries (webhook_id, user_id, scan_id, event)
     SELECT w.id, w.user_id, a.id, e.event
-    FROM added a JOIN webhooks w ON w.user_id = a.user_id AND w.is_enabled
+    FROM unnest(
+      ${rows.map(({ id }) => id)}::uuid[],
+      ${rows.map(({ userId }) => userId)}::uuid[],
+      ${rows.map(({ status }) => status)}::smallint[],
+      ${rows.map(({ virusName }) => String(virusName !== null))}::text[]::boolean[]
+    ) AS a (id, user_id, status, infected)
+    JOIN webhooks w ON w.user_id = a.user_id AND w.is_enabled
     CROSS JOIN LATERAL unnest(CASE WHEN a.status <> 200 THEN '{scan.failed}'::text[]
       WHEN a.infected THEN '{scan.completed,scan.infected}' ELSE '{scan.completed}' END) WITH ORDINALITY AS e (event, place)
     WHERE e.event = ANY(w.events)
-    ORDER BY a.id, e.place
-    RETURNING 1`;
+    ORDER BY a.id, e.place`;
+  return told.count;
+}
+
+/** How many rows of an account, a key and a UTC day have which status and verdict. */
+interface DayCount {
+  readonly userId: string;
+  /** Null: without one. */
+  readonly keyId: string | null;
+  /** Days since 1970. */
+  readonly day: number;
+  readonly status: number;
+  readonly infected: boolean;
+  scans: number;
+}
+
+/** Rows that follow each other are of one key and day, as a rule. */
+function countsOf(rows: readonly ScanRow[]): DayCount[] {
+  const counts: DayCount[] = [];
+  for (const { id, userId, keyId, status, virusName } of rows) {
+    const day = Math.floor(timeOfId(id) / DAY_MS);
+    const infected = virusName !== null;
+    const known = counts.findLast(
+      (one) =>
+        one.userId === userId &&
+        one.keyId === keyId &&
+        one.day === day &&
+        one.status === status &&
+        one.infected === infected,
+    );
+    if (known === undefined) counts.push({ userId, keyId, day, status, infected, scans: 1 });
+    else known.scans += 1;
+  }
+  return counts;
 }
 
 /** Counted in one order everywhere: two processes that count for the same users don't deadlock. */
@@ -146,77 +197,6 @@ async function addCounts(sql: Queries, counts: readonly DayCount[]): Promise<voi
     FROM given GROUP BY user_id, day, status, infected ORDER BY user_id, day, status, infected
     ON CONFLICT (user_id, day, status, infected) DO UPDATE SET scans = scan_days.scans + excluded.scans`;
 }
-
-/**
- * A row that is there already is left out. Returns how much is to be told to webhooks: of a row that was there already, nothing. Counted in the same
- * order as above.
- */
-async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<number> {
-  const [counts] = await sql<{ told: number }[]>`
-    WITH added AS (
-      INSERT INTO scans
-        (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, engine, size_bytes, sha256,
-          notices, key_id, metadata, url, signatures, protocol, detected_type)
-      SELECT id, user_id, scan_time(id), timestamptz '1970-01-01 00:00:00+00' + last_update_ms * interval '1 millisecond',
-        filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error, engine,
-        size_bytes, decode(sha256, 'hex'), string_to_array(notices, ' '), key_id, metadata, url, signatures, protocol, detected_type
-      FROM unnest(
-        ${plain(rows, ({ id }) => id)}::uuid[],
-        ${plain(rows, ({ userId }) => userId)}::uuid[],
-        ${plain(rows, ({ lastUpdateMs }) => lastUpdateMs)}::bigint[],
-        ${texts(rows, ({ filename }) => filename)}::text[],
-        ${plain(rows, ({ durationMs }) => durationMs)}::integer[],
-        ${texts(rows, ({ virusName }) => virusName)}::text[],
-        ${texts(rows, ({ env }) => env)}::text[],
-        ${plain(rows, ({ status }) => status)}::smallint[],
-        ${texts(rows, ({ error }) => error)}::text[],
-        ${texts(rows, ({ engine }) => engine)}::text[],
-        ${plain(rows, ({ sizeBytes }) => sizeBytes)}::integer[],
-        ${plain(rows, ({ sha256 }) => sha256)}::text[],
-        ${texts(rows, ({ notices }) => notices.join(' '))}::text[],
-        ${plain(rows, ({ keyId }) => keyId)}::uuid[],
-        ${texts(rows, ({ metadata }) => metadata)}::text[],
-        ${texts(rows, ({ url }) => url)}::text[],
-        ${texts(rows, ({ signatures }) => signatures)}::text[],
-        ${plain(rows, ({ protocol }) => protocol)}::text[],
-        ${texts(rows, ({ detectedType }) => detectedType)}::text[]
-      ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine, size_bytes,
-        sha256, notices, key_id, metadata, url, signatures, protocol, detected_type)
-      ON CONFLICT (user_id, id, creation_date) DO NOTHING
-      RETURNING id, user_id, key_id, creation_date, status, infected
-    ), of_keys AS (
-      INSERT INTO key_days (user_id, key_id, day, clean, infected, failed)
-      SELECT user_id, key_id, (creation_date AT TIME ZONE 'UTC')::date AS day, count(*) FILTER (WHERE status = 200 AND NOT infected),
-        count(*) FILTER (WHERE status = 200 AND infected), count(*) FILTER (WHERE status <> 200)
-      FROM added WHERE key_id IS NOT NULL GROUP BY user_id, key_id, day ORDER BY user_id, key_id, day
-      ON CONFLICT (user_id, key_id, day) DO UPDATE SET clean = key_days.clean + excluded.clean,
-        infected = key_days.infected + excluded.infected, failed = key_days.failed + excluded.failed
-    ), counted AS (
-      INSERT INTO scan_days (user_id, day, status, infected, scans)
-      SELECT user_id, (creation_date AT TIME ZONE 'UTC')::date AS day, status, infected, count(*)
-      FROM added GROUP BY user_id, day, status, infected ORDER BY user_id, day, status, infected
-      ON CONFLICT (user_id, day, status, infected) DO UPDATE SET scans = scan_days.scans + excluded.scans
-    ), told AS (${toldOf(sql)})
-    SELECT count(*)::integer AS told FROM told`;
-  return counts?.told ?? 0;
-}
-
-/** An array as Postgres reads it, of values without a quote, a comma or a brace. The driver would escape and quote each of them. */
-function plain(rows: readonly ScanRow[], value: (row: ScanRow) => string | number | null): string {
-  return `{${rows.map(value).map(String).join(',')}}`;
-}
-
-/** The same of any texts. */
-function texts(rows: readonly ScanRow[], value: (row: ScanRow) => string | null): string {
-  return plain(rows, (row) => {
-    const text = value(row);
-    if (text === null) return null;
-    return SPECIAL.test(text) ? `"${text.replace(/["\\]/g, '\\$&')}"` : `"${text}"`;
-  });
-}
-
-/** What has a meaning within the quotes of an array's element. */
-const SPECIAL = /["\\]/;
 
 /**
  * Later than what is there, or nothing; never a key that is gone. A list shows seconds, so a key is written once in each however

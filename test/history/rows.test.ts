@@ -93,7 +93,7 @@ onEachStore(async (t, store) => {
     const said = {
       detectedType: 'CL_TYPE_ZIP',
       notices: ['encrypted', 'raw-content'],
-      metadata: '"ü\n',
+      metadata: '"ü\n\ud800',
       url: 'http://example.com/',
       keyId: BOB,
     };
