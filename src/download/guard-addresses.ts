@@ -1,140 +1,93 @@
 // Which addresses may be dialled: ranges, metadata services and the IPv4 addresses that IPv6 carries. Text in, verdict out.
-// ipaddr.js reads addresses to bytes and matches prefixes; net.BlockList can't say which range it was, and its answer for
-// IPv4-mapped addresses has changed between versions of Node. What is special is our own table: the library's is older.
+// ipaddr.js reads addresses to bytes and matches prefixes; the answer of net.BlockList for IPv4-mapped addresses has changed
+// between versions of Node. What is special is our own table: the library's is older.
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-interface SpecialRange {
-  /** CIDR notation. */
-  readonly network: string;
-  readonly reason: string;
-}
-
-function range(network: string, reason: string): SpecialRange {
-  return { network, reason };
-}
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Network = readonly [Address, number];
 
 /**
  * Also the few that the registries call globally reachable: an anycast address is answered by whatever is nearest, so from
  * inside a network that is a part of this network; and none of them holds files.
  */
-const specialRanges: readonly SpecialRange[] = [
-  range('0.0.0.0/8', 'this network (RFC 791); 0.0.0.0 is the machine itself on Linux'),
-  range('10.0.0.0/8', 'private use (RFC 1918)'),
-  range('100.64.0.0/10', 'shared address space of carrier-grade NAT (RFC 6598)'),
-  range('127.0.0.0/8', 'loopback (RFC 1122)'),
-  range('169.254.0.0/16', 'link-local (RFC 3927)'),
-  range('172.16.0.0/12', 'private use (RFC 1918)'),
-  range('192.0.0.0/24', 'IETF protocol assignments (RFC 6890): DS-Lite, PCP and TURN anycast, NAT64 discovery'),
-  range('192.0.2.0/24', 'documentation, TEST-NET-1 (RFC 5737)'),
-  range('192.31.196.0/24', 'AS112 anycast (RFC 7535)'),
-  range('192.52.193.0/24', 'AMT anycast (RFC 7450)'),
-  range('192.88.99.0/24', '6to4 relay anycast, deprecated (RFC 7526)'),
-  range('192.168.0.0/16', 'private use (RFC 1918)'),
-  range('192.175.48.0/24', 'direct delegation AS112 anycast (RFC 7534)'),
-  range('198.18.0.0/15', 'benchmarking (RFC 2544)'),
-  range('198.51.100.0/24', 'documentation, TEST-NET-2 (RFC 5737)'),
-  range('203.0.113.0/24', 'documentation, TEST-NET-3 (RFC 5737)'),
+const special = [
+  '0.0.0.0/8', // this network (RFC 791); 0.0.0.0 is the machine itself on Linux
+  '10.0.0.0/8', // private use (RFC 1918)
+  '100.64.0.0/10', // shared address space of carrier-grade NAT (RFC 6598)
+  '127.0.0.0/8', // loopback (RFC 1122)
+  '169.254.0.0/16', // link-local (RFC 3927)
+  '172.16.0.0/12', // private use (RFC 1918)
+  '192.0.0.0/24', // IETF protocol assignments (RFC 6890): DS-Lite, PCP and TURN anycast, NAT64 discovery
+  '192.0.2.0/24', // documentation, TEST-NET-1 (RFC 5737)
+  '192.31.196.0/24', // AS112 anycast (RFC 7535)
+  '192.52.193.0/24', // AMT anycast (RFC 7450)
+  '192.88.99.0/24', // 6to4 relay anycast, deprecated (RFC 7526)
+  '192.168.0.0/16', // private use (RFC 1918)
+  '192.175.48.0/24', // direct delegation AS112 anycast (RFC 7534)
+  '198.18.0.0/15', // benchmarking (RFC 2544)
+  '198.51.100.0/24', // documentation, TEST-NET-2 (RFC 5737)
+  '203.0.113.0/24', // documentation, TEST-NET-3 (RFC 5737)
   // Not in the registry: it has a registry of its own.
-  range('224.0.0.0/4', 'multicast (RFC 5771)'),
-  range('240.0.0.0/4', 'reserved, with the limited broadcast (RFC 1112, RFC 8190)'),
+  '224.0.0.0/4', // multicast (RFC 5771)
+  '240.0.0.0/4', // reserved, with the limited broadcast (RFC 1112, RFC 8190)
 
-  range('::/128', 'unspecified address (RFC 4291); the machine itself on Linux'),
-  range('::1/128', 'loopback (RFC 4291)'),
-  range('::ffff:0:0/96', 'IPv4-mapped (RFC 4291)'),
-  range('::ffff:0:0:0/96', 'IPv4-translated (RFC 2765)'),
-  range('::/96', 'IPv4-compatible, deprecated (RFC 4291)'),
-  range('64:ff9b::/96', 'NAT64 (RFC 6052)'),
-  range('64:ff9b:1::/48', 'local-use NAT64 (RFC 8215)'),
-  range('100::/64', 'discard-only (RFC 6666)'),
-  range('100:0:0:1::/64', 'dummy prefix (RFC 9780)'),
-  range('2001::/32', 'Teredo (RFC 4380)'),
-  range('2001:2::/48', 'benchmarking (RFC 5180)'),
-  range('2001:3::/32', 'AMT anycast (RFC 7450)'),
-  range('2001:4:112::/48', 'AS112 anycast (RFC 7535)'),
-  range('2001:10::/28', 'ORCHID, deprecated (RFC 4843)'),
-  range('2001:20::/28', 'ORCHIDv2: identifiers, not routed (RFC 7343)'),
-  range('2001:30::/28', 'drone remote identification: identifiers, not routed (RFC 9374)'),
-  range('2001::/23', 'IETF protocol assignments (RFC 2928): PCP, TURN and DNS-SD anycast, and more to come'),
-  range('2001:db8::/32', 'documentation (RFC 3849)'),
-  range('2002::/16', '6to4 (RFC 3056)'),
-  range('2620:4f:8000::/48', 'direct delegation AS112 anycast (RFC 7534)'),
-  range('3fff::/20', 'documentation (RFC 9637)'),
-  range('5f00::/16', 'segment routing identifiers (RFC 9602)'),
-  range('fc00::/7', 'unique local (RFC 4193)'),
-  range('fe80::/10', 'link-local (RFC 4291)'),
-  range('fec0::/10', 'site-local, deprecated (RFC 3879)'),
-  range('ff00::/8', 'multicast (RFC 4291)'),
-];
+  '2001::/23', // IETF protocol assignments (RFC 2928): Teredo, anycast, benchmarking, ORCHID, drones, and more to come
+  '2001:db8::/32', // documentation (RFC 3849)
+  '2002::/16', // 6to4 (RFC 3056)
+  '2620:4f:8000::/48', // direct delegation AS112 anycast (RFC 7534)
+  '3fff::/20', // documentation (RFC 9637)
+].map(readNetwork);
 
-/** Default deny: IANA has handed out nothing for the public outside of it (RFC 4291 section 2.4, RFC 3587). */
-const GLOBAL_UNICAST_IPV6 = '2000::/3';
+/**
+ * Default deny: IANA has handed out nothing for the public outside of it (RFC 4291 section 2.4, RFC 3587). Loopback, link-local, unique local, multicast
+ * and all forms of IPv4 lie there.
+ */
+const globalUnicastIpv6 = readNetwork('2000::/3');
 
 /**
  * Where clouds answer with credentials. Refused even inside a network the operator has opened: a tailnet (100.64.0.0/10) or
  * fd00::/8 is opened for its file servers, never for these.
  */
-const metadataAddresses: readonly SpecialRange[] = [
-  range('169.254.169.254/32', 'AWS, Azure, Google, DigitalOcean, Hetzner, IBM, OpenStack, Oracle, Vultr'),
-  range('169.254.169.250/32', 'Rancher'),
-  range('169.254.169.253/32', 'AWS resolver'),
-  range('169.254.170.2/32', 'AWS ECS task credentials'),
-  range('169.254.170.23/32', 'AWS EKS pod identity'),
-  range('169.254.0.23/32', 'Tencent Cloud'),
-  range('169.254.42.42/32', 'Scaleway'),
-  range('100.100.100.200/32', 'Alibaba Cloud'),
-  range('168.63.129.16/32', 'Azure WireServer: looks public, and every Azure machine has it'),
-  range('192.0.0.192/32', 'Oracle Cloud Classic'),
-  range('fd00:ec2::254/128', 'AWS'),
-  range('fd00:ec2::253/128', 'AWS resolver'),
-  range('fd00:ec2::23/128', 'AWS EKS pod identity'),
-  range('fd20:ce::254/128', 'Google'),
-  range('fd00:42::42/128', 'Scaleway'),
-  range('fd00:a9fe:a9fe::1/128', 'Akamai'),
-  range('fd00:c1::a9fe:a9fe/128', 'Oracle Cloud'),
-  range('fe80::a9fe:a9fe/128', 'OpenStack'),
-];
+const metadata = [
+  '169.254.169.254/32', // AWS, Azure, Google, DigitalOcean, Hetzner, IBM, OpenStack, Oracle, Vultr
+  '169.254.169.250/32', // Rancher
+  '169.254.169.253/32', // AWS resolver
+  '169.254.170.2/32', // AWS ECS task credentials
+  '169.254.170.23/32', // AWS EKS pod identity
+  '169.254.0.23/32', // Tencent Cloud
+  '169.254.42.42/32', // Scaleway
+  '100.100.100.200/32', // Alibaba Cloud
+  '168.63.129.16/32', // Azure WireServer: looks public, and every Azure machine has it
+  '192.0.0.192/32', // Oracle Cloud Classic
+  'fd00:ec2::254/128', // AWS
+  'fd00:ec2::253/128', // AWS resolver
+  'fd00:ec2::23/128', // AWS EKS pod identity
+  'fd20:ce::254/128', // Google
+  'fd00:42::42/128', // Scaleway
+  'fd00:a9fe:a9fe::1/128', // Akamai
+  'fd00:c1::a9fe:a9fe/128', // Oracle Cloud
+  'fe80::a9fe:a9fe/128', // OpenStack
+].map(readNetwork);
 
-type Address = ipaddr.IPv4 | ipaddr.IPv6;
-type Network = readonly [Address, number];
-
-interface ReadRange {
-  readonly network: Network;
-  readonly reason: string;
-}
-
-const ranges = specialRanges.map(readRange);
-const metadata = metadataAddresses.map(readRange);
-const globalUnicastIpv6 = readNetwork(GLOBAL_UNICAST_IPV6);
-
-/** Throws on a network that isn't CIDR notation, or that has bits beyond its prefix. */
-export function createAddressRules(allowNetworks: readonly string[]) {
+/** Returns what says whether an address may be dialled. Throws on a network that isn't CIDR notation, or that has bits beyond its prefix. */
+export function createAddressRules(allowNetworks: readonly string[]): (text: string) => boolean {
   const allowed = allowNetworks.map(readNetwork);
 
-  function whyRefusedItself(address: Address): string | null {
-    const service = metadata.find(({ network }) => isIn(address, network));
-    if (service !== undefined) return `metadata service: ${service.reason}`;
-    return allowed.some((network) => isIn(address, network)) ? null : whyNotPublic(address);
+  function isAllowed(address: Address): boolean {
+    if (metadata.some((network) => isIn(address, network))) return false;
+    return allowed.some((network) => isIn(address, network)) || isPublic(address);
   }
 
-  return {
-    /** Why the address may not be dialled, for the operator's eyes; null when it may. */
-    whyRefused(text: string): string | null {
-      const address = readAddress(text);
-      if (address === null) return 'not an address';
-      for (const each of [address, ...carriedAddresses(address)]) {
-        const reason = whyRefusedItself(each);
-        if (reason !== null) return reason;
-      }
-      return null;
-    },
+  return (text) => {
+    const address = readAddress(text);
+    return address !== null && [address, ...carriedAddresses(address)].every(isAllowed);
   };
 }
 
-function whyNotPublic(address: Address): string | null {
-  const special = ranges.find(({ network }) => isIn(address, network));
-  if (special !== undefined) return special.reason;
-  return address.kind() === 'ipv6' && !isIn(address, globalUnicastIpv6) ? 'not global unicast' : null;
+function isPublic(address: Address): boolean {
+  if (special.some((network) => isIn(address, network))) return false;
+  return address.kind() === 'ipv4' || isIn(address, globalUnicastIpv6);
 }
 
 /** The one strict spelling of IPv4, any of IPv6 (RFC 4291 section 2.2). Zone ids name an interface of ours: refused. */
@@ -143,10 +96,6 @@ function readAddress(text: string): Address | null {
   if (version === 0 || text.includes('%')) return null;
   // Through the URL parser, which writes hexadecimal groups: ipaddr.js 2.5 takes ::8.8.8.8 for ::ffff:8.8.8.8.
   return version === 4 ? ipaddr.IPv4.parse(text) : ipaddr.IPv6.parse(new URL(`http://[${text}]`).hostname.slice(1, -1));
-}
-
-function readRange({ network, reason }: SpecialRange): ReadRange {
-  return { network: readNetwork(network), reason };
 }
 
 function readNetwork(text: string): Network {

@@ -26,12 +26,12 @@ const NOT_PUBLIC = 'address is not public';
 
 /** Throws on a malformed network. */
 export function createGuard(policy: GuardPolicy) {
-  const addresses = createAddressRules(policy.allowNetworks);
+  const mayDial = createAddressRules(policy.allowNetworks);
   // Names of an intranet mean something where one has been opened; their addresses then decide.
   const privateNames = policy.allowNetworks.length > 0;
 
   function checkAddress(address: string): GuardedAddress {
-    return addresses.whyRefused(address) === null ? { allowed: true } : refuse(NOT_PUBLIC);
+    return mayDial(address) ? { allowed: true } : refuse(NOT_PUBLIC);
   }
 
   function checkHost(hostname: string): GuardedAddress {

@@ -1,8 +1,7 @@
-// Addresses: each special range at its edges with its reason, random ones against a second reading of the registries, and every spelling of one address.
+// Addresses: each special range at its edges, and random ones against a second reading of the registries.
 import fc from 'fast-check';
 import t from 'tap';
 import { createGuard } from '../../src/download/guard.js';
-import { createAddressRules } from '../../src/download/guard-addresses.js';
 import { holds } from '../fixtures/holds.js';
 import {
   carriersOf,
@@ -17,7 +16,6 @@ import {
 } from './address-registries.js';
 
 const guard = createGuard({ allowNetworks: [] });
-const rules = createAddressRules([]);
 
 /** The colon form without compression, which needs no cleverness to write. */
 function plain(value: bigint): string {
@@ -44,97 +42,47 @@ t.test('both edges of every range of the registries are refused, their neighbour
   }
 });
 
-/** Some address of a range, and what the log says about it. */
-const reasons: readonly (readonly [string, RegExp])[] = [
-  ['0.0.0.0', /this network/],
-  ['0.1.2.3', /this network/],
-  ['10.255.0.1', /private use/],
-  ['100.100.0.1', /carrier-grade NAT/],
-  ['127.0.0.53', /loopback/],
-  ['169.254.1.1', /link-local/],
-  ['172.20.0.1', /private use/],
-  ['192.0.0.8', /IETF protocol/],
-  ['192.0.0.9', /IETF protocol/],
-  ['192.0.0.171', /IETF protocol/],
-  ['192.0.2.77', /TEST-NET-1/],
-  ['192.31.196.1', /AS112/],
-  ['192.52.193.1', /AMT/],
-  ['192.88.99.2', /6to4 relay/],
-  ['192.168.178.1', /private use/],
-  ['192.175.48.6', /AS112/],
-  ['198.19.0.1', /benchmarking/],
-  ['198.51.100.1', /TEST-NET-2/],
-  ['203.0.113.1', /TEST-NET-3/],
-  ['239.255.255.250', /multicast/],
-  ['250.0.0.1', /reserved/],
-  ['255.255.255.255', /reserved/],
-  ['::', /unspecified/],
-  ['::1', /^loopback/],
-  ['::ffff:8.8.8.8', /IPv4-mapped/],
-  ['::ffff:0:8.8.8.8', /IPv4-translated/],
-  ['::8.8.8.8', /IPv4-compatible/],
-  ['64:ff9b::8.8.8.8', /^NAT64/],
-  ['64:ff9b:1:808:8:800::', /local-use NAT64/],
-  ['64:ff9b:2::1', /not global unicast/],
-  ['100::1', /discard/],
-  ['100:0:0:1::1', /dummy/],
-  ['2001:0:808:808::1', /Teredo/],
-  ['2001:1::1', /IETF protocol/],
-  ['2001:2::1', /benchmarking/],
-  ['2001:3::1', /AMT/],
-  ['2001:4:112::1', /AS112/],
-  ['2001:1f::1', /ORCHID, deprecated/],
-  ['2001:2f::1', /ORCHIDv2/],
-  ['2001:3f::1', /drone/],
-  ['2001:1ff::1', /IETF protocol/],
-  ['2001:db8::1', /documentation/],
-  ['2002:808:808::1', /6to4/],
-  ['2620:4f:8000::1', /AS112/],
-  ['3fff:fff::1', /documentation/],
-  ['4000::1', /not global unicast/],
-  ['5f00::1', /segment routing/],
-  ['fd12:3456::1', /unique local/],
-  ['fe80::1', /link-local/],
-  ['febf::1', /link-local/],
-  ['fec0::1', /site-local/],
-  ['ff02::1', /multicast/],
-  ['f000::', /not global unicast/],
-  // What is inside counts where the prefix is public.
-  ['2606:4700::200:5efe:10.0.0.1', /private use/],
-  ['2606:4700::5efe:127.0.0.1', /loopback/],
-  ['2606:4700::5efe:169.254.169.254', /metadata/],
-  // Metadata services, also where the range would do.
-  ['169.254.169.254', /metadata service: AWS/],
-  ['169.254.170.2', /metadata service/],
-  ['100.100.100.200', /metadata service: Alibaba/],
-  ['168.63.129.16', /metadata service: Azure/],
-  ['192.0.0.192', /metadata service: Oracle/],
-  ['fd00:ec2::254', /metadata service: AWS/],
-  ['fd20:ce::254', /metadata service: Google/],
-  ['fd00:42::42', /metadata service: Scaleway/],
-  ['fd00:a9fe:a9fe::1', /metadata service: Akamai/],
-  // No address at all, or not in the one spelling a resolver gives.
-  ['', /not an address/],
-  ['8.8.8', /not an address/],
-  ['8.8.8.8 ', /not an address/],
-  ['08.8.8.8', /not an address/],
-  ['0x8.8.8.8', /not an address/],
-  ['134744072', /not an address/],
-  ['8.8.8.8/32', /not an address/],
-  ['[2606:4700::1]', /not an address/],
-  ['2606:4700::1%eth0', /not an address/],
-  ['2606:4700::1%', /not an address/],
-  ['fe80::1%lo', /not an address/],
-  ['2606:4700:::1', /not an address/],
-  ['example.com', /not an address/],
+/** At least one of each range. */
+const special =
+  `0.0.0.0 0.1.2.3 10.255.0.1 100.100.0.1 127.0.0.53 169.254.1.1 172.20.0.1 192.0.0.8 192.0.0.9 192.0.0.171
+  192.0.2.77 192.31.196.1 192.52.193.1 192.88.99.2 192.168.178.1 192.175.48.6 198.19.0.1 198.51.100.1 203.0.113.1
+  239.255.255.250 250.0.0.1 255.255.255.255 :: ::1 ::ffff:8.8.8.8 ::ffff:0:8.8.8.8 ::8.8.8.8 64:ff9b::8.8.8.8
+  64:ff9b:1:808:8:800:: 64:ff9b:2::1 100::1 100:0:0:1::1 2001:0:808:808::1 2001:1::1 2001:2::1 2001:3::1
+  2001:4:112::1 2001:1f::1 2001:2f::1 2001:3f::1 2001:1ff::1 2001:db8::1 2002:808:808::1 2620:4f:8000::1
+  3fff:fff::1 4000::1 5f00::1 fd12:3456::1 fe80::1 febf::1 fec0::1 ff02::1 f000:: 2606:4700::200:5efe:10.0.0.1
+  2606:4700::5efe:127.0.0.1`.split(/\s+/);
+/** Metadata services, three of them in what carries their address. */
+const services =
+  `169.254.169.254 169.254.170.2 100.100.100.200 168.63.129.16 192.0.0.192
+  fd00:ec2::254 fd20:ce::254 fd00:42::42 fd00:a9fe:a9fe::1 ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe
+  2606:4700::5efe:169.254.169.254`.split(/\s+/);
+/** No address at all, or not in the one spelling that a resolver gives. */
+const malformed = [
+  '',
+  '8.8.8',
+  '8.8.8.8 ',
+  '08.8.8.8',
+  '0x8.8.8.8',
+  '134744072',
+  '8.8.8.8/32',
+  '[2606:4700::1]',
+  '2606:4700::1%eth0',
+  '2606:4700::1%',
+  'fe80::1%lo',
+  '2606:4700:::1',
+  'example.com',
 ];
 
-t.test('each range has its reason for the operator and one word for everybody else', async (t) => {
-  for (const [address, reason] of reasons) {
-    t.match(rules.whyRefused(address), reason, address);
-    t.same(guard.checkAddress(address), { allowed: false, reason: 'address is not public' }, address);
-  }
-});
+t.test(
+  'what may not be dialled is refused with one word, and only a network that is opened changes that',
+  async (t) => {
+    const wide = createGuard({ allowNetworks: ['0.0.0.0/0', '::/0'] });
+    for (const address of [...special, ...services, ...malformed]) {
+      t.same(guard.checkAddress(address), { allowed: false, reason: 'address is not public' }, address);
+      t.equal(wide.checkAddress(address).allowed, special.includes(address), `${address} with everything opened`);
+    }
+  },
+);
 
 t.test('public addresses are allowed', async (t) => {
   const addresses = `1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 44.37.112.180 93.184.215.14 100.63.255.255 100.128.0.0 126.255.255.255
@@ -219,13 +167,6 @@ t.test('a network of the policy opens itself and nothing beside it; metadata ser
     }),
     { numRuns: 1000 },
   );
-  const wide = createGuard({ allowNetworks: ['0.0.0.0/0', '::/0'] });
-  for (const [address, reason] of reasons) {
-    const closed = reason.source.startsWith('metadata') || reason.source === 'not an address';
-    t.equal(wide.checkAddress(address).allowed, !closed, `${address} with everything opened`);
-  }
-  t.notOk(wide.checkAddress('::ffff:169.254.169.254').allowed);
-  t.notOk(wide.checkAddress('64:ff9b::a9fe:a9fe').allowed);
   t.notOk(createGuard({ allowNetworks: ['10.0.0.0/8'] }).checkAddress('::ffff:10.0.0.1').allowed, 'mapped is not IPv4');
   t.ok(createGuard({ allowNetworks: ['::1/128'] }).checkAddress('0:0:0:0:0:0:0:1').allowed);
   t.notOk(createGuard({ allowNetworks: ['::1/128'] }).checkAddress('::').allowed);
