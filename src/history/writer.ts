@@ -1,5 +1,5 @@
 // The writer: copies the journal into the database in batches, for as long as it takes, and says when it can't.
-import { within } from '../waiting/within.js';
+import { endsWithin, within } from '../waiting/within.js';
 import type { Journal } from './journal.js';
 import type { ScanRow } from './scan-row.js';
 
@@ -74,12 +74,7 @@ export function startWriter(options: WriterOptions) {
     /** Copies what is there without waiting for more, at most `timeoutMs`, and ends; one failure ends it too. */
     async stop(timeoutMs: number): Promise<void> {
       pauses.stop();
-      const timer = { id: undefined as NodeJS.Timeout | undefined };
-      const late = new Promise<void>((resolve) => {
-        timer.id = setTimeout(resolve, timeoutMs);
-      });
-      await Promise.race([ended, late]);
-      clearTimeout(timer.id);
+      await endsWithin(ended, timeoutMs);
       isOver = true;
     },
   };

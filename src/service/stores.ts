@@ -93,7 +93,6 @@ function admissionInProcess(common: Common, takesOver: boolean): Admission {
       // The mirror learns within this turn of units that were taken before.
       await new Promise((resolve) => setImmediate(resolve));
       await store.flush();
-      handover.left();
     },
     alone: () => handover.arrive(),
     stop: () => store.stop(),

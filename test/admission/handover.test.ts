@@ -25,7 +25,6 @@ function processes(t: Test) {
       handover.leave();
       await new Promise((resolve) => setImmediate(resolve));
       await store.flush();
-      handover.left();
     };
     return { store, handOver, arrive: handover.arrive };
   };

@@ -53,7 +53,7 @@ export const registryIpv6: readonly (readonly [bigint, bigint])[] = [
 ];
 
 /** The IPv4 ones of the metadata services. */
-const metadata = [
+export const metadata = [
   '100.100.100.200',
   '168.63.129.16',
   '169.254.0.23',

@@ -11,6 +11,7 @@ import {
   isMetadata,
   isPublicIpv4,
   isPublicIpv6,
+  metadata,
   registryIpv4,
   registryIpv6,
 } from './address-registries.js';
@@ -51,11 +52,12 @@ const special =
   2001:4:112::1 2001:1f::1 2001:2f::1 2001:3f::1 2001:1ff::1 2001:db8::1 2002:808:808::1 2620:4f:8000::1
   3fff:fff::1 4000::1 5f00::1 fd12:3456::1 fe80::1 febf::1 fec0::1 ff02::1 f000:: 2606:4700::200:5efe:10.0.0.1
   2606:4700::5efe:127.0.0.1`.split(/\s+/);
-/** Metadata services, three of them in what carries their address. */
-const services =
-  `169.254.169.254 169.254.170.2 100.100.100.200 168.63.129.16 192.0.0.192
-  fd00:ec2::254 fd20:ce::254 fd00:42::42 fd00:a9fe:a9fe::1 ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe
-  2606:4700::5efe:169.254.169.254`.split(/\s+/);
+/** Metadata services, the last three in what carries their address. */
+const services = [
+  ...metadata,
+  ...`fd00:ec2::254 fd00:ec2::253 fd00:ec2::23 fd20:ce::254 fd00:42::42 fd00:a9fe:a9fe::1 fd00:c1::a9fe:a9fe fe80::a9fe:a9fe
+  ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe 2606:4700::5efe:169.254.169.254`.split(/\s+/),
+];
 /** No address at all, or not in the one spelling that a resolver gives. */
 const malformed = [
   '',
