@@ -90,7 +90,7 @@ that wait for a scan, and scans of the last second, which are still in the journ
 ${COMMON_HELP}`;
 
 const RESTORE_HELP = `
-Into DATA_DIR, or DATABASE_URL, that has no account yet; what isn't there is made. All of it is restored, or nothing. The version of Sluice must be the one
+Into DATA_DIR, or DATABASE_URL, that no service has used yet; what isn't there is made. All of it is restored, or nothing. The version of Sluice must be the one
 that made the file.
 ${environmentHelp(['DATABASE_URL', 'DATABASE_USER', 'DATA_DIR'])}`;
 

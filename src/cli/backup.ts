@@ -1,12 +1,13 @@
 // `sluice backup` and `sluice restore`: all that the database has, as one moment saw it, into a file and out of it again.
 import { createReadStream } from 'node:fs';
-import { access, constants, open, rm } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { z } from 'zod';
 import { type Config, readVersion } from '../config/config.js';
 import { codeOf, messageOfError } from '../error-text.js';
+import { schemaOf } from '../store/migrations.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { Refusal, safeJson } from './output.js';
 import { withNewStore, withStore } from './store.js';
@@ -14,13 +15,15 @@ import { type Output, print } from './users.js';
 
 /** Beside the schema: attempts to sign in, and scans that were accepted for later, whose contents are files of one machine. */
 const LEFT_OUT = ['schema_migrations', 'sign_in_attempts', 'pending_scans', 'pending_nodes', 'nodes'];
+/** It has its one row from the start. */
+const MIGRATED = 'ledger_away';
 /** Rows that one statement reads or writes. */
 const BATCH_ROWS = 1_000;
 
 export async function backUp(config: Config, { file, json }: Output & { readonly file: string }): Promise<void> {
   const rows = await withStore(config, (sql) =>
     sql.transaction('snapshot', async (tx) => {
-      const head = { sluiceBackup: 1, version: readVersion(), schema: await schemaOf(tx) } as const;
+      const head = { sluiceBackup: 1, version: readVersion(), schema: schemaOf() } as const;
       return await writeBackup(file, head, batchesOf(tx));
     }),
   );
@@ -39,12 +42,9 @@ async function* batchesOf(tx: Queries): AsyncGenerator<Batch> {
   }
 }
 
-/** All or nothing. Throws a Refusal where the store has accounts already, or the file is another version's. */
+/** All or nothing. Throws a Refusal where the store has something already, or the file is damaged or another version's: then none is made. */
 export async function restore(config: Config, { file, json }: Output & { readonly file: string }): Promise<void> {
-  // A name that is mistyped makes no store.
-  await access(file, constants.R_OK).catch((error: unknown) => {
-    throw new Refusal(`${file} can't be read: ${messageOfError(error)}`);
-  });
+  await readBackup(file, async () => undefined);
   const rows = await withNewStore(config, (sql) => restoreInto(sql, file));
   const place = config.databaseUrl === null ? `DATA_DIR=${config.dataDirectory}` : 'the same DATABASE_URL';
   print(json ? `${safeJson({ rows })}\n` : `${rows} rows are back: start \`sluice serve\` with ${place}\n`);
@@ -52,28 +52,35 @@ export async function restore(config: Config, { file, json }: Output & { readonl
 
 async function restoreInto(sql: Sql, file: string): Promise<number> {
   return await sql.transaction('readCommitted', async (tx) => {
-    const [account] = await tx`SELECT FROM users LIMIT 1`;
-    if (account !== undefined)
-      throw new Refusal('There are accounts already: restore into an empty folder or database');
-    const schema = await schemaOf(tx);
     const tables = await tablesOf(tx);
+    for (const table of tables.filter((name) => name !== MIGRATED)) {
+      const [row] = await tx.unsafe(`SELECT FROM ${table} LIMIT 1`);
+      // Keys that a service has made stand in the way as accounts do: what the backup's keys have sealed would be lost.
+      if (row !== undefined)
+        throw new Refusal(`There are rows in ${table} already: restore into an empty folder or database`);
+    }
     await tx`CREATE TEMPORARY TABLE restored (rows jsonb) ON COMMIT DROP`;
-    const rows = await readBackup(
-      file,
-      (head) => {
-        if (head.schema === schema) return;
-        throw new Refusal(`${file} is of Sluice ${head.version}: restore it with that version, and upgrade then`);
-      },
-      async (batch) => {
-        // Only a name that the database has given itself becomes a part of a statement.
-        const table = tables.find((name) => name === batch.table);
-        if (table === undefined) throw new Refusal(`${file} has a table that there is not: ${batch.table}`);
-        await insert(tx, table, batch.rows);
-      },
-    );
-    await tx`SELECT setval(pg_get_serial_sequence('audit_log', 'id'), max(id)) FROM audit_log HAVING max(id) IS NOT NULL`;
+    const rows = await readBackup(file, async (batch) => {
+      // Only a name that the database has given itself becomes a part of a statement.
+      const table = tables.find((name) => name === batch.table);
+      if (table === undefined) throw new Refusal(`${file} has a table that there is not: ${batch.table}`);
+      await insert(tx, table, batch.rows);
+    });
+    await countOn(tx);
     return rows;
   });
+}
+
+/** New rows are numbered behind those that are back. */
+async function countOn(tx: Queries): Promise<void> {
+  const numbered = await tx<{ name: string; column: string }[]>`
+    SELECT quote_ident(table_name) AS name, quote_ident(column_name) AS column FROM information_schema.columns
+    WHERE table_schema = 'public' AND is_identity = 'YES'`;
+  for (const { name, column } of numbered) {
+    await tx.unsafe(
+      `SELECT setval(pg_get_serial_sequence('${name}', '${column}'), max(${column})) FROM ${name} HAVING max(${column}) IS NOT NULL`,
+    );
+  }
 }
 
 async function insert(tx: Queries, table: string, rows: readonly string[]): Promise<void> {
@@ -111,15 +118,7 @@ async function tablesOf(tx: Queries): Promise<readonly string[]> {
   return ordered;
 }
 
-/** The same for two databases whose tables are the same. */
-async function schemaOf(tx: Queries): Promise<string> {
-  const [row] = await tx<{ schema: string }[]>`
-    SELECT encode(sha256(string_agg(version || checksum, ' ' ORDER BY version)::bytea), 'hex') AS schema FROM schema_migrations`;
-  return row?.schema ?? '';
-}
-
 const Head = z.strictObject({ sluiceBackup: z.literal(1), version: z.string(), schema: z.string() });
-type Head = z.infer<typeof Head>;
 const Batch = z.strictObject({ table: z.string(), rows: z.array(z.string()).min(1) });
 type Batch = z.infer<typeof Batch>;
 const End = z.strictObject({ end: z.int() });
@@ -128,7 +127,7 @@ const End = z.strictObject({ end: z.int() });
 const OWNER_ONLY = 0o600;
 
 /** Returns how many rows it has. Throws a Refusal where the file is there already, or can't be made. */
-async function writeBackup(path: string, head: Head, batches: AsyncIterable<Batch>): Promise<number> {
+async function writeBackup(path: string, head: z.infer<typeof Head>, batches: AsyncIterable<Batch>): Promise<number> {
   let rows = 0;
   async function* lines(): AsyncGenerator<string> {
     yield `${JSON.stringify(head)}\n`;
@@ -150,12 +149,8 @@ async function writeBackup(path: string, head: Head, batches: AsyncIterable<Batc
   }
 }
 
-/** `onHead` comes before the first batch. Throws a Refusal where it is no backup, or not a whole one. */
-async function readBackup(
-  path: string,
-  onHead: (head: Head) => void,
-  onBatch: (batch: Batch) => Promise<void>,
-): Promise<number> {
+/** Throws a Refusal where it is no backup of this version, or not a whole one. */
+async function readBackup(path: string, onBatch: (batch: Batch) => Promise<void>): Promise<number> {
   let rows = 0;
   let state = 'head';
   let failure: unknown = null;
@@ -163,7 +158,9 @@ async function readBackup(
     for await (const line of linesOf(source)) {
       const value: unknown = JSON.parse(line);
       if (state === 'head') {
-        onHead(Head.parse(value));
+        const { schema, version } = Head.parse(value);
+        if (schema !== schemaOf())
+          throw new Refusal(`${path} is of Sluice ${version}: restore it with that version, and upgrade then`);
         state = 'batches';
       } else if (End.safeParse(value).success) {
         if (End.parse(value).end !== rows) throw new Refusal(`${path} has rows missing`);

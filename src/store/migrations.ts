@@ -44,6 +44,12 @@ export async function migrate(sql: Sql, directory: string = migrationsDirectory)
   }
 }
 
+/** The same for two databases whose tables are the same. */
+export function schemaOf(): string {
+  const applied = readMigrations(migrationsDirectory).map(({ version, checksum }) => `${version}${checksum}`);
+  return createHash('sha256').update(applied.join(' ')).digest('hex');
+}
+
 async function locked(sql: Sql, step: (tx: Queries) => Promise<void>): Promise<void> {
   // Whatever the database's default is: a snapshot from before the lock would not show what its last holder did.
   await sql.transaction('readCommitted', async (tx) => {
