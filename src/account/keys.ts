@@ -181,15 +181,24 @@ export async function endKey(
   nodes: KeyRevocation,
   userId: string | null,
   reference: string,
+  onEnd?: OnEnd,
 ): Promise<EndedKey | null> {
-  const key = await guarded(revokeInPostgres(sql, userId, reference));
+  const key = await guarded(revokeInPostgres(sql, userId, reference, onEnd));
   if (key === null) return null;
   await guarded(nodes.revoke(key));
   return (await guarded(markTold(sql, key.keyId))) ? key : null;
 }
 
+/** Is run once for a key, in the transaction in which it ends. */
+type OnEnd = (tx: Queries, key: EndedKey) => Promise<void>;
+
 /** The first step alone, committed: of a key that is live, or of which the nodes have not learned yet. */
-export async function revokeInPostgres(sql: Sql, userId: string | null, reference: string): Promise<EndedKey | null> {
+export async function revokeInPostgres(
+  sql: Sql,
+  userId: string | null,
+  reference: string,
+  onEnd?: OnEnd,
+): Promise<EndedKey | null> {
   if (!REFERENCE.test(reference)) return null;
   const digits = reference.replaceAll('-', '').toLowerCase();
   const hash = hashBytes(hashOfKey(digits));
@@ -197,15 +206,18 @@ export async function revokeInPostgres(sql: Sql, userId: string | null, referenc
   return await sql.transaction('readCommitted', async (tx) => {
     // Somebody's transaction may have the row and not come back: better an error than one connection more that waits.
     await tx`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`;
-    const [row] = await tx<{ id: string; user_id: string; name: string; hash: string }[]>`
+    const [row] = await tx<{ id: string; user_id: string; name: string; hash: string; is_new: boolean }[]>`
       UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now())
       WHERE NOT revocation_told AND id = (
         SELECT id FROM api_keys
         WHERE (id = ${digits}::uuid OR hash = ${hash}) AND (user_id = ${userId} OR ${userId}::uuid IS NULL)
           AND NOT revocation_told
         ORDER BY id = ${digits}::uuid DESC LIMIT 1)
-      RETURNING id, user_id, name, encode(hash, 'hex') AS hash`;
-    return row === undefined ? null : { keyId: row.id, userId: row.user_id, name: row.name, keyHash: row.hash };
+      RETURNING id, user_id, name, encode(hash, 'hex') AS hash, revoked_at = now() AS is_new`;
+    if (row === undefined) return null;
+    const key = { keyId: row.id, userId: row.user_id, name: row.name, keyHash: row.hash };
+    if (row.is_new) await onEnd?.(tx, key);
+    return key;
   });
 }
 

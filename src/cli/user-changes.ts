@@ -62,7 +62,7 @@ export async function remove(config: Config, options: OfAccount & { readonly yes
   const { user, erased } = await withStore(config, async (sql) => {
     const user = await userOf(sql, options.email);
     const isGone = await withNodes(config, (nodes) =>
-      deleteAccount({ sql, nodes, plans: config.plans }, commandActor(), user.id).catch(explain),
+      deleteAccount({ sql, nodes }, commandActor(), user.id).catch(explain),
     );
     if (!isGone) throw unknownUser(options.email);
     return { user, erased: await eraseScans(sql, new AbortController().signal) };

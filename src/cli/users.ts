@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { userInfo } from 'node:os';
 import type { z } from 'zod';
 import { createdView, LimitFields, limitsIn, listedView } from '../account/key-routes.js';
-import { createKeyWithinLimit, endKey, LIVE_KEYS_MAX, listKeys, NO_LIMITS } from '../account/keys.js';
+import { createKeyWithinLimit, LIVE_KEYS_MAX, listKeys, NO_LIMITS } from '../account/keys.js';
 import { hashPassword } from '../account/passwords.js';
 import { endTwoFactor } from '../account/protection.js';
 import { createReset, RESET_MINUTES, resetAddress } from '../account/resets.js';
@@ -29,6 +29,7 @@ import { freePlanOf, limitOf, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { wordsFor } from '../http/json.js';
 import { type Actor, record } from '../operator/audit.js';
+import { endKeyOf } from '../operator/changes.js';
 import type { Sql } from '../store/postgres.js';
 import { escapeText, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
@@ -101,8 +102,9 @@ export async function printReset(config: Config, options: Output & { readonly em
   const token = await withStore(config, async (sql) => {
     const user = await userOf(sql, options.email);
     await record(sql, commandActor(), { action: 'account.reset', target: user });
-    return await createReset(sql, user.id, Date.now());
+    return await createReset(sql, user, Date.now());
   });
+  if (token === null) throw unknownUser(options.email);
   const address = resetAddress(config.baseUrl, token);
   if (options.json) return print(`${safeJson({ address, token, minutes: RESET_MINUTES })}\n`);
   const where = config.baseUrl === null ? ' Put the address of the dashboard in front.' : '';
@@ -262,15 +264,10 @@ export async function showKeys(config: Config, options: Output & { readonly emai
 
 export async function revokeUserKey(config: Config, options: Output & { readonly key: string }): Promise<void> {
   const { ended, areTold } = await withStore(config, (sql) =>
-    withNodes(config, async (nodes) => {
-      const ended = await endKey(sql, nodes, null, options.key).catch(explain);
-      const user = ended === null ? null : await findUser(sql, ended.userId);
-      if (ended !== null) {
-        const detail = { key: ended.keyId, name: ended.name };
-        await record(sql, commandActor(), { action: 'key.revoke', target: user, detail });
-      }
-      return { ended, areTold: nodes.areTold };
-    }),
+    withNodes(config, async (nodes) => ({
+      ended: await endKeyOf({ sql, nodes }, commandActor(), null, options.key).catch(explain),
+      areTold: nodes.areTold,
+    })),
   );
   // It may have been given by its value, which must not be printed here.
   if (ended === null) throw new Refusal('There is no such live key; `sluice key list EMAIL` shows those there are');

@@ -1,19 +1,25 @@
 // The routes under /web/admin/accounts: found, looked at, changed, deleted; their keys and sessions ended.
 
 import { z } from 'zod';
-import { endKey } from '../account/keys.js';
-import { endSessions } from '../account/sessions.js';
-import { findUser, Role, type UserRow } from '../account/users.js';
+import { findUser, Role } from '../account/users.js';
 import { type Plans, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { Caller, CallerRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
-import type { Sql, SqlOf } from '../store/postgres.js';
+import type { SqlOf } from '../store/postgres.js';
 import { AccountDetail, AccountsView, findAccounts, readAccount } from './accounts.js';
-import { type Actor, record } from './audit.js';
-import { type ChangeParts, changeAccount, deleteAccount, LIMIT_MAX, type Nodes } from './changes.js';
+import type { Actor } from './audit.js';
+import {
+  type ChangeParts,
+  changeAccount,
+  deleteAccount,
+  endKeyOf,
+  endSessionsOf,
+  LIMIT_MAX,
+  type Nodes,
+} from './changes.js';
 import type { ReadHealth } from './health.js';
 import type { SignatureUpdate } from './signature-update.js';
 
@@ -148,13 +154,6 @@ export function createAccountRoutes(parts: OperatorParts): CallerRoute[] {
 
 function createEndRoutes(parts: OperatorParts): CallerRoute[] {
   const { sqlOf, nodes } = parts;
-
-  async function accountOf(sql: Sql, id: string | undefined): Promise<UserRow> {
-    const user = await findUser(sql, idOf(id));
-    if (user === null) throw unknownAccount();
-    return user;
-  }
-
   return [
     {
       method: 'DELETE',
@@ -168,11 +167,8 @@ function createEndRoutes(parts: OperatorParts): CallerRoute[] {
         errors: changeErrors,
       },
       async handle(caller, exchange, { userId }) {
-        const sql = sqlOf(caller.userId);
-        const user = await accountOf(sql, userId);
         const actor = await actorOf(parts, caller.userId, exchange);
-        await record(sql, actor, { action: 'sessions.end', target: user });
-        await endSessions(sql, user.id, null);
+        if (!(await endSessionsOf(sqlOf(caller.userId), actor, idOf(userId)))) throw unknownAccount();
         return noContent;
       },
     },
@@ -191,12 +187,11 @@ function createEndRoutes(parts: OperatorParts): CallerRoute[] {
         errors: changeErrors,
       },
       async handle(caller, exchange, { userId, uuid }) {
-        const sql = sqlOf(caller.userId);
-        const user = await accountOf(sql, userId);
         const actor = await actorOf(parts, caller.userId, exchange);
-        const key = Id.safeParse(uuid).success ? await endKey(sql, nodes, user.id, uuid ?? '') : null;
-        if (key === null) throw new Failure('notFound', 'the key');
-        await record(sql, actor, { action: 'key.revoke', target: user, detail: { key: key.keyId, name: key.name } });
+        const key = Id.safeParse(uuid);
+        const account = { sql: sqlOf(caller.userId), nodes };
+        if (!key.success || (await endKeyOf(account, actor, idOf(userId), key.data)) === null)
+          throw new Failure('notFound', 'the key');
         return noContent;
       },
     },
@@ -249,7 +244,8 @@ const deleteOperation: Operation = {
 function idOf(text: string | undefined): string {
   const id = Id.safeParse(text);
   if (!id.success) throw unknownAccount();
-  return id.data;
+  // As ours are spelled: what is refused for the own account is refused in any case.
+  return id.data.toLowerCase();
 }
 
 function unknownAccount(): Failure {

@@ -1,10 +1,10 @@
 // What an operator changes on accounts: in one transaction with its line of the audit log, and then told to every node. What deleted accounts leave goes later.
 
-import { type KeyRevocation, revokeInPostgres } from '../account/keys.js';
+import { endKey, type KeyRevocation, revokeInPostgres } from '../account/keys.js';
 import type { DeleteOwn } from '../account/protection.js';
 import { endOtherSessions } from '../account/sessions.js';
-import { allowanceOf, type Role, type UserRow } from '../account/users.js';
-import { limitOf, type Plans } from '../config/plans.js';
+import { allowanceOf, findUser, type Role, type UserRow } from '../account/users.js';
+import { limitOf, type Plans, SUSPENDED_LIMIT } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
 import type { Log } from '../log.js';
@@ -103,47 +103,87 @@ function differences(before: UserRow, after: UserRow): Difference[] {
   return found;
 }
 
-/** Subscriptions that Stripe still charges, or may. */
+/** False: there is no such account. Throws Failure `operatorsOnly`, as above. */
+export async function endSessionsOf(sql: Sql, actor: Actor, userId: string): Promise<boolean> {
+  return await sql.transaction('readCommitted', async (tx) => {
+    const user = await lockAccount(tx, actor, userId);
+    if (user === null) return false;
+    await endOtherSessions(tx, userId, null);
+    await record(tx, actor, { action: 'sessions.end', target: user });
+    return true;
+  });
+}
+
+/** As `endKey`; its line is in the log also where nodes could not be told. */
+export function endKeyOf(
+  { sql, nodes }: { readonly sql: Sql; readonly nodes: KeyRevocation },
+  actor: Actor,
+  userId: string | null,
+  reference: string,
+): ReturnType<typeof endKey> {
+  return endKey(sql, nodes, userId, reference, async (tx, key) => {
+    const target = await findUser(tx, key.userId);
+    await record(tx, actor, { action: 'key.revoke', target, detail: { key: key.keyId, name: key.name } });
+  });
+}
+
+/** Subscriptions that Stripe doesn't charge any more. */
 const ENDED_SUBSCRIPTIONS = ['canceled', 'incomplete_expired'];
 
+type NodesOf = Pick<ChangeParts, 'sql' | 'nodes'>;
+
 /**
- * Deletes an account with its keys and sessions, and has its scans removed. False: there is no such account. First it is suspended and its keys
- * end on every node, so that nothing new comes. Throws Failure `conflict` while it has a subscription; the same call, repeated, completes it.
+ * Deletes an account with its keys and sessions, and has its scans removed. False: there is no such account. Throws Failure `conflict` while it
+ * has a subscription. After Failure `unavailable` the account is suspended, and the upkeep completes it.
  */
-export async function deleteAccount(parts: ChangeParts, actor: Actor, userId: string): Promise<boolean> {
-  const { sql, nodes } = parts;
-  if (await hasSubscription(sql, userId)) {
-    throw new Failure('conflict', 'The account has a subscription: cancel it at Stripe first');
-  }
-  const user = await changeAccount(parts, actor, userId, { isSuspended: true });
-  if (user === null) return false;
+export async function deleteAccount({ sql, nodes }: NodesOf, actor: Actor, userId: string): Promise<boolean> {
+  const isKnown = await sql.transaction('readCommitted', async (tx) => {
+    const user = await lockAccount(tx, actor, userId);
+    if (user === null) return false;
+    await refuseIfCharged(tx, userId);
+    await tx`UPDATE users SET suspended_at = COALESCE(suspended_at, now()) WHERE id = ${userId}`;
+    await endOtherSessions(tx, userId, null);
+    const asked = await tx`INSERT INTO deleted_users (id) VALUES (${userId}) ON CONFLICT DO NOTHING`;
+    if (asked.count > 0) await record(tx, actor, { action: 'account.delete', target: user });
+    return true;
+  });
+  if (isKnown) await completeDeletion({ sql, nodes }, userId);
+  return isKnown;
+}
+
+/** Nothing new comes of a suspended account, once the nodes have heard of it: then its row goes. */
+async function completeDeletion({ sql, nodes }: NodesOf, userId: string): Promise<void> {
+  await nodes.setLimit(userId, SUSPENDED_LIMIT);
   const keys = await sql<{ id: string }[]>`SELECT id FROM api_keys WHERE user_id = ${userId} AND NOT revocation_told`;
   for (const { id } of keys) {
     const key = await revokeInPostgres(sql, userId, id);
     if (key !== null) await nodes.revoke(key);
   }
-  await sql.transaction('readCommitted', async (tx) => {
-    await lockAccount(tx, actor, userId);
-    await tx`INSERT INTO deleted_users (id) VALUES (${userId}) ON CONFLICT DO NOTHING`;
-    const gone = await tx`DELETE FROM users WHERE id = ${userId}`;
-    if (gone.count > 0) await record(tx, actor, { action: 'account.delete', target: user });
-  });
-  return true;
+  await sql`DELETE FROM users WHERE id = ${userId}`;
+}
+
+/** A checkout that is open may be paid by who has its address, and then nobody has what it pays for. */
+async function refuseIfCharged(tx: Queries, userId: string): Promise<void> {
+  const [found] = await tx<{ subscription: boolean; checkout: boolean }[]>`
+    SELECT EXISTS (SELECT FROM billing_customers WHERE user_id = ${userId} AND subscription_id IS NOT NULL
+        AND NOT COALESCE(status, '') = ANY(${ENDED_SUBSCRIPTIONS})) AS subscription,
+      EXISTS (SELECT FROM billing_checkouts WHERE user_id = ${userId} AND session_id IS NOT NULL AND closed_at IS NULL
+        AND expires_at > now()) AS checkout`;
+  if (found?.subscription === true)
+    throw new Failure('conflict', 'The account has a subscription: cancel it at Stripe first');
+  if (found?.checkout === true)
+    throw new Failure(
+      'conflict',
+      'The account has a checkout at Stripe that can still be paid: it ends within two hours',
+    );
 }
 
 /** For the owner of an account, who has said the password again. */
-export function ownDeletion({ sqlOf, nodes, plans }: Omit<ChangeParts, 'sql'> & { readonly sqlOf: SqlOf }): DeleteOwn {
+export function ownDeletion({ sqlOf, nodes }: { readonly sqlOf: SqlOf; readonly nodes: Nodes }): DeleteOwn {
   return async ({ userId, email, address }) => {
     const actor = { userId, name: email, address, isOwner: true } as const;
-    await deleteAccount({ sql: sqlOf(userId), nodes, plans }, actor, userId);
+    await deleteAccount({ sql: sqlOf(userId), nodes }, actor, userId);
   };
-}
-
-async function hasSubscription(sql: Queries, userId: string): Promise<boolean> {
-  const [row] = await sql`
-    SELECT FROM billing_customers
-    WHERE user_id = ${userId} AND subscription_id IS NOT NULL AND NOT COALESCE(status, '') = ANY(${ENDED_SUBSCRIPTIONS})`;
-  return row !== undefined;
 }
 
 /** Rows that one statement removes: it takes less than a second. */
@@ -175,13 +215,15 @@ export async function eraseScans(sql: Queries, signal: AbortSignal): Promise<num
 /** Rows that were on their way into the database when an account was deleted are there for so long. */
 const UPKEEP_EVERY_MS = 10_000;
 
-/** Removes scans of accounts that are gone, and lines of the audit log that are a year old. `sql`: for work that nobody waits for with a request. */
-export function startUpkeep(sql: Sql, log: Pick<Log, 'warn'>) {
+/** Completes what is to be deleted, removes its scans, and lines of the audit log that are a year old. `sql`: for work that nobody waits for with a request. */
+export function startUpkeep({ sql, nodes }: NodesOf, log: Pick<Log, 'warn'>) {
   const stopping = new AbortController();
   let running: Promise<void> | null = null;
 
   async function tend(): Promise<void> {
     try {
+      const left = await sql<{ id: string }[]>`SELECT id FROM users WHERE id IN (SELECT id FROM deleted_users)`;
+      for (const { id } of left) await completeDeletion({ sql, nodes }, id);
       await eraseScans(sql, stopping.signal);
       await sweepAudit(sql);
     } catch (error) {

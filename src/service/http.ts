@@ -209,7 +209,7 @@ async function openRoutes(
       sqlOf: postgres.requests,
       issuer: ownIssuer(config.baseUrl),
       admission,
-      deleteAccount: ownDeletion({ sqlOf: postgres.requests, nodes: admission, plans: config.plans }),
+      deleteAccount: ownDeletion({ sqlOf: postgres.requests, nodes: admission }),
       recentUse: keyUse.recent,
       log,
       now: Date.now,

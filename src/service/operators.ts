@@ -71,7 +71,7 @@ const REFUSED_SHOWN = 100;
 
 export function openOperators(config: Config, log: Log, parts: OperatorsParts) {
   const { postgres, admission, addressOf, supervisor } = parts;
-  const upkeep = startUpkeep(postgres.sql, log);
+  const upkeep = startUpkeep({ sql: postgres.sql, nodes: admission }, log);
   const update = updateOf(parts);
   const self = { id: parts.nodeId, host: hostname(), pid, version: parts.version };
   const nodes = startNodes(postgres.sql, self, () => servingOf(parts), log);

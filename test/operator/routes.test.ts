@@ -174,6 +174,15 @@ t.test('on two nodes', async (t) => {
     const own = `${first.url}/web/admin/accounts/${admin.userId}`;
     for (const body of [{ suspended: true }, { role: 'user' }]) {
       t.match(await send('PUT', own, admin.accessToken, body), { status: 409 });
+      t.match(
+        await send(
+          'PUT',
+          own.replace(/[^/]+$/, (id) => id.toUpperCase()),
+          admin.accessToken,
+          body,
+        ),
+        { status: 409 },
+      );
     }
     t.match(await send('DELETE', own, admin.accessToken), { status: 409 });
     for (const body of [
