@@ -31,13 +31,15 @@ const Enrolment = z
   })
   .meta({ id: 'TwoFactorSecret' });
 
-/** A new secret, which counts when a code of it was confirmed. */
+/** A new secret, which counts when a code of it was confirmed. Throws Failure `conflict` where there is one that counts. */
 async function beginTwoFactor(
   sql: Queries,
   user: { readonly id: string; readonly email: string },
 ): Promise<z.infer<typeof Enrolment>> {
   const secret = randomBytes(SECRET_BYTES);
-  await sql`UPDATE users SET totp_pending = ${secret} WHERE id = ${user.id}`;
+  // Of an issuer's token nobody knows here whether the account has one.
+  const begun = await sql`UPDATE users SET totp_pending = ${secret} WHERE id = ${user.id} AND totp_secret IS NULL`;
+  if (begun.count === 0) throw new Failure('conflict', 'The second factor is on already');
   const totp = totpOf(secret, user.email);
   return { secret: totp.secret.base32, uri: totp.toString() };
 }
@@ -168,7 +170,6 @@ function createTwoFactorRoutes(parts: ProtectionRouteParts): CallerRoute[] {
       operation: beginOperation,
       async handle(caller, exchange) {
         const user = await provenUser(parts, caller, exchange);
-        if (caller.twoFactor) throw new Failure('conflict', 'The second factor is on already');
         return jsonReply(200, await beginTwoFactor(sqlOf(caller.userId), user));
       },
     },

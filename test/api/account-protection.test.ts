@@ -5,6 +5,8 @@ import { TOTP, URI } from 'otpauth';
 import t from 'tap';
 import { z } from 'zod';
 import { mainPath } from '../../src/paths.js';
+import { embeddedSocketDirectory } from '../../src/store/embedded/embedded.js';
+import { openPostgres } from '../../src/store/postgres.js';
 import { startMailServer } from '../fixtures/mail-server.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, EMAIL, PASSWORD, post, signIn } from '../fixtures/sign-in.js';
@@ -78,6 +80,24 @@ t.test('a link from the command line ends with a change of the password', async 
   const headers = { ...bearer(accessToken), 'Content-Type': 'application/json' };
   t.equal((await ask(`${url}/web/users/me`, { method: 'PUT', headers, body: JSON.stringify(change) })).status, 200);
   t.match(await post(`${url}/web/auth/reset`, { token, newPassword: OTHER }), wrongToken);
+});
+
+t.test('no link goes to an address that is changed at that moment', async (t) => {
+  const moves = { email: 'moves@example.com', password: PASSWORD, name: '' };
+  t.equal((await post(`${url}/web/auth/register`, moves)).status, 201);
+  const socketDirectory = embeddedSocketDirectory(`${server.directory}/data`);
+  const { sql, close } = await openPostgres({ kind: 'embedded', socketDirectory });
+  t.teardown(close);
+  const waits = async () =>
+    (await sql`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FROM users%'`).count > 0;
+  await sql.transaction('readCommitted', async (tx) => {
+    await tx`UPDATE users SET email = 'moved@example.com' WHERE email = ${moves.email}`;
+    t.equal((await post(`${url}/web/auth/reset-request`, { email: moves.email })).status, 204);
+    await until(async () => smtp.mail().includes(moves.email) || (await waits()));
+  });
+  await post(`${url}/web/auth/reset-request`, { email: 'moved@example.com' });
+  await until(() => smtp.mail().includes('moved@example.com'));
+  t.notMatch(smtp.mail(), moves.email);
 });
 
 t.test('who asks for links again and again is refused, and the mailbox is spared', async (t) => {

@@ -6,7 +6,7 @@ import t from 'tap';
 import { base64url, hmacToken } from '../fixtures/jwt.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startServer } from '../fixtures/server.js';
-import { bearer, EMAIL, mySessions, post, signIn } from '../fixtures/sign-in.js';
+import { bearer, EMAIL, mySessions, PASSWORD, post, signIn } from '../fixtures/sign-in.js';
 
 const ISSUER = 'https://id.example.org';
 const AUDIENCE = 'sluice-dashboard';
@@ -74,6 +74,19 @@ t.test('a trusted issuer beside our own sign-in', async (t) => {
     t.match(await ask({ sub: mine.userId.toUpperCase() }), invalid);
     t.match(await ask({ sub: mine.sessionId }), invalid);
     t.match(await mySessions(closed.url, bearer(mine.accessToken)), { status: 200 }, 'our own tokens go on');
+  });
+
+  t.test('puts no second factor in the place of one that is on', async (t) => {
+    const sql = postgresDriver(env.DATABASE_URL, { max: 1 });
+    await sql`UPDATE users SET totp_secret = '\\x00' WHERE email = ${EMAIL}`;
+    const again = { currentPassword: PASSWORD };
+    const path = `${closed.url}/web/users/me/two-factor`;
+    t.match(await post(path, again, bearer(token({ sub: 'ada' }))), {
+      status: 409,
+      body: { message: /is on already/ },
+    });
+    await sql`UPDATE users SET totp_secret = NULL WHERE email = ${EMAIL}`;
+    await sql.end();
   });
 
   t.test('gets an account where registration is open, once', async (t) => {
