@@ -10,6 +10,7 @@ import type { Route } from '../http/router.js';
 import { WEBHOOK_BODY_BYTES } from '../limits.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
+import { createRate } from '../waiting/limiter.js';
 import { type Billing, State } from './billing.js';
 import { findUser, isEventApplied } from './records.js';
 import { answering, type SignedEvent } from './stripe.js';
@@ -26,7 +27,19 @@ const syncBody = z
 const CheckoutView = z.object({ id: z.string(), url: z.url() }).meta({ id: 'Checkout' });
 const PortalView = z.object({ url: z.url() }).meta({ id: 'Portal' });
 
+/** What one account has asked of Stripe by us: Stripe counts it as ours, and events have the same places. */
+const CALLS = { burst: 60, everyMs: 1_000, subjectsMax: 10_000 };
+
 export function createBillingRoutes(billing: Billing): CallerRoute[] {
+  const rate = createRate(CALLS, performance.now.bind(performance));
+
+  /** Before the body is looked at: a service without billing says that first. */
+  function begin(userId: string): void {
+    billing.active();
+    const waitSeconds = rate.take(userId);
+    if (waitSeconds > 0) throw new Failure('tooManyRequests', '1', waitSeconds);
+  }
+
   return [
     {
       method: 'GET',
@@ -39,8 +52,7 @@ export function createBillingRoutes(billing: Billing): CallerRoute[] {
       path: '/web/billing/checkout-session',
       operation: checkoutOperation,
       async handle({ userId }, exchange) {
-        // Before the body is looked at: a service without billing says that first.
-        billing.active();
+        begin(userId);
         const { plan } = await readJson(exchange, checkoutBody);
         return jsonReply(200, await billing.checkout(userId, plan));
       },
@@ -49,14 +61,17 @@ export function createBillingRoutes(billing: Billing): CallerRoute[] {
       method: 'POST',
       path: '/web/billing/portal-session',
       operation: portalOperation,
-      handle: async ({ userId }) => jsonReply(200, await billing.portal(userId)),
+      async handle({ userId }) {
+        begin(userId);
+        return jsonReply(200, await billing.portal(userId));
+      },
     },
     {
       method: 'POST',
       path: '/web/billing/sync',
       operation: syncOperation,
       async handle({ userId }, exchange) {
-        billing.active();
+        begin(userId);
         const { checkoutSessionId } = await readOptionalJson(exchange, syncBody);
         return jsonReply(200, await billing.sync(userId, checkoutSessionId ?? null));
       },
@@ -81,7 +96,7 @@ const checkoutOperation: Operation = {
   who: 'user',
   requestBody: jsonBody(checkoutBody),
   responses: { 200: jsonAnswer('Send the buyer to `url`.', CheckoutView) },
-  errors: [...signInErrors, 'crossSite', ...BODY_ERRORS, 'conflict'],
+  errors: [...signInErrors, 'crossSite', ...BODY_ERRORS, 'conflict', 'tooManyRequests'],
 };
 
 const portalOperation: Operation = {
@@ -89,7 +104,7 @@ const portalOperation: Operation = {
   tag: 'billing',
   who: 'user',
   responses: { 200: jsonAnswer('Send the customer to `url`.', PortalView) },
-  errors: [...signInErrors, 'crossSite', 'conflict'],
+  errors: [...signInErrors, 'crossSite', 'conflict', 'tooManyRequests'],
 };
 
 const syncOperation: Operation = {
@@ -99,7 +114,7 @@ const syncOperation: Operation = {
   who: 'user',
   requestBody: jsonBody(syncBody, { isRequired: false }),
   responses: { 200: jsonAnswer('As Stripe says now.', State) },
-  errors: [...signInErrors, 'crossSite', 'foreignCheckout', 'notFound', ...BODY_ERRORS],
+  errors: [...signInErrors, 'crossSite', 'foreignCheckout', 'notFound', ...BODY_ERRORS, 'tooManyRequests'],
 };
 
 /** Every event after which a plan may be another one. All of them are about a customer. */

@@ -22,6 +22,15 @@ function checkout(node: Node, userId: string, plan: string) {
   return node.ask(userId, 'POST', 'checkout-session', { plan });
 }
 
+billingTest('one account asks Stripe so often at most, and others go on', async (t, world) => {
+  const node = await world.node();
+  const [one, other] = [await world.user(), await world.user()];
+  const answers = await Promise.all(Array.from({ length: 90 }, () => node.ask(one, 'POST', 'sync')));
+  const refused = answers.find(({ status }) => status === 429);
+  t.match(refused, { body: { error: 'Too many requests', message: 'At most 1 a second' } });
+  t.equal((await node.ask(other, 'POST', 'sync')).status, 200);
+});
+
 billingTest('a checkout is opened, paid and synced: the plan follows, and the admission has it', async (t, world) => {
   const node = await world.node();
   const userId = await world.user();
