@@ -67,7 +67,7 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     streamTimeoutMs: config.uploadTimeoutMs,
     pool,
     files: new MachineFiles(clamd.paths),
-    account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, missing: 'clamdAccountMissing' }),
+    account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, log, missing: 'clamdAccountMissing' }),
     version() {
       const state = signatures.state();
       return state.kind === 'ready' ? versionOf(state.engine) : 'ClamAV';
@@ -101,7 +101,7 @@ function createIcap(config: Config, log: EventLog, parts: ProtocolParts): Listen
     incomplete: icap.incomplete,
     blockPage: icap.blockPage === null ? BLOCK_PAGE : readBlockPage(icap.blockPage),
     tag: tagKeeper(signatures),
-    account: openAccount(postgres.requests('icap'), icap.account, { ...parts, missing: 'icapAccountMissing' }),
+    account: openAccount(postgres.requests('icap'), icap.account, { ...parts, log, missing: 'icapAccountMissing' }),
     onSurprise: tellOfSurprises(log),
   };
   return createListener({
@@ -143,14 +143,22 @@ function tellOfSurprises(log: EventLog): (requestId: string, error: unknown) => 
 }
 
 interface AccountParts extends Pick<ProtocolParts, 'access' | 'pool' | 'onRefused'> {
+  readonly log: EventLog;
   /** Why, while there is no such account. */
   readonly missing: 'clamdAccountMissing' | 'icapAccountMissing';
 }
 
 /** Asked for a unit for each scan, and refused what its part of the queue has no room for. */
 function openAccount(sql: Queries, email: string, parts: AccountParts): StreamAccount {
-  const { access, pool, onRefused, missing } = parts;
+  const { access, pool, onRefused, log, missing } = parts;
   const account = createNamedAccount(sql, email);
+  account.find().then(
+    (user) => {
+      if (user === null) log.warn(`${new Unavailable(missing).message}: what it asks for is refused until it is made`);
+    },
+    // What comes first asks again, and is told.
+    () => undefined,
+  );
   return {
     async admit() {
       const user = await account.find();

@@ -41,6 +41,9 @@ t.test('a suspended or removed account scans nothing, on any node', async (t) =>
   const everywhere = async (expected: string, name: string): Promise<void> => {
     for (const path of places) t.equal(await ask({ path }, SCAN), expected, name);
   };
+  for (const server of servers) {
+    await until(() => /"level":40[^\n]*CLAMD_ACCOUNT is no account/.test(server.output()));
+  }
   await everywhere('stream: CLAMD_ACCOUNT is no account ERROR\0', 'before it is made');
   await sluice(['user', 'add', EMAIL, '--password-stdin'], 'a sentence that nobody knows');
   // A look at the store holds for a second.
