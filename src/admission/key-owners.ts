@@ -70,7 +70,7 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
         owners.delete(keyHash);
         return null;
       }
-      // A plan or a key that was changed without the ledger (sluice user plan).
+      // A plan or a key that was changed without the ledger (sluice user set-plan).
       if (record.hourlyLimit !== old.hourlyLimit || record.rules?.text !== old.rules?.text)
         await fills.key(keyHash, record).catch(rethrowUnlessAway);
       return verified(keyHash, record, old.sentAtMs);
@@ -107,7 +107,7 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
       return old === undefined ? await introduce(keyHash) : await refresh(keyHash, old);
     },
     /**
-     * What the ledger has differs from what Postgres said of the key lately. Either a plan was changed without the ledger (sluice user plan,
+     * What the ledger has differs from what Postgres said of the key lately. Either a plan was changed without the ledger (sluice user set-plan,
      * PLANS, a restored backup), or the ledger knows of a change and this process doesn't. Postgres is asked again, and both take that over.
      * Without Postgres the ledger's word counts, until the key is looked up again. Null: Postgres says that the key has ended.
      */

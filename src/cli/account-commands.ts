@@ -51,12 +51,27 @@ export const DATA_DIR_OPTION = [
 ] as const;
 const JSON_OPTION = ['--json', 'print one JSON document', false] as const;
 
+/** `usage`: its name, and arguments that need no words. */
+function addCommand(to: Command, usage: string, about: string, help = COMMON_HELP): Command {
+  return to
+    .command(usage)
+    .description(about)
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', help);
+}
+
 /** Of every command about accounts. */
 interface Common {
   readonly json: boolean;
   readonly dataDir?: string;
 }
 type Place = Pick<Common, 'dataDir'>;
+
+// What a command needs is loaded when it runs.
+const users = () => import('./users.js');
+const userChanges = () => import('./user-changes.js');
+const backups = () => import('./backup.js');
 
 /** `finish` gets the exit code. */
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
@@ -69,16 +84,11 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
   addUserCommands(user, run);
   addStandingCommands(user, run);
   addRecoveryCommands(user, run);
-  program
-    .command('audit')
-    .description('what operators and commands did to accounts, the newest first')
+  addCommand(program, 'audit', 'what operators and commands did to accounts, the newest first')
     .option('--email <email>', 'only what was done to this account')
     .option('--rows <rows>', 'at most so many', '100')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', COMMON_HELP)
     .action((options: Common & { email?: string; rows: string }) =>
-      run(options, async (config) => (await import('./user-changes.js')).showAudit(config, options)),
+      run(options, async (config) => (await userChanges()).showAudit(config, options)),
     );
   addBackupCommands(program, env, finish, run);
   addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
@@ -95,197 +105,107 @@ that made the file.
 ${environmentHelp(['DATABASE_URL', 'DATABASE_USER', 'DATA_DIR'])}`;
 
 function addBackupCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void, run: Run) {
-  program
-    .command('backup')
-    .description('write all that the database has into a file')
+  addCommand(program, 'backup', 'write all that the database has into a file', BACKUP_HELP)
     .argument('<file>', 'a new one, such as sluice-2026-01-31.backup')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', BACKUP_HELP)
     .action((file: string, options: Common) =>
-      run(options, async (config) => (await import('./backup.js')).backUp(config, { file, ...options })),
+      run(options, async (config) => (await backups()).backUp(config, { file, ...options })),
     );
-  program
-    .command('restore')
-    .description('make a store of what a backup has')
+  addCommand(program, 'restore', 'make a store of what a backup has', RESTORE_HELP)
     .argument('<file>', 'that `sluice backup` has written')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', RESTORE_HELP)
     .action(async (file: string, options: Common) => {
       const { DATABASE_URL: _, ...rest } = env;
       const place = options.dataDir === undefined ? env : { ...rest, DATA_DIR: options.dataDir };
-      finish(
-        await exitCodeOf(async () => (await import('./backup.js')).restore(readConfig(place), { file, ...options })),
-      );
+      finish(await exitCodeOf(async () => (await backups()).restore(readConfig(place), { file, ...options })));
     });
 }
 
 type Run = (place: Place, work: (config: Config) => Promise<void>) => Promise<void>;
 
 function addUserCommands(user: Command, run: Run): void {
-  user
-    .command('add')
-    .description('make an account')
-    .argument('<email>')
+  addCommand(user, 'add <email>', 'make an account', ADD_HELP)
     .option('--name <name>', 'what the account is called, up to 100 characters', '')
     .option('--plan <plan>', 'one of PLANS; without it the one with the fewest scans')
     .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', ADD_HELP)
     .action((email: string, options: Common & { name: string; plan?: string; passwordStdin: boolean }) =>
-      run(options, async (config) => (await import('./users.js')).addUser(config, { email, ...options })),
+      run(options, async (config) => (await users()).addUser(config, { email, ...options })),
     );
-  user
-    .command('list')
-    .description('list the accounts, with how many keys each has')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', COMMON_HELP)
-    .action((options: Common) =>
-      run(options, async (config) => (await import('./users.js')).showUsers(config, options)),
-    );
-  user
-    .command('set-plan')
-    .alias('plan')
-    .description('put an account on another plan')
-    .argument('<email>')
+  addCommand(user, 'list', 'list the accounts, with how many keys each has').action((options: Common) =>
+    run(options, async (config) => (await users()).showUsers(config, options)),
+  );
+  addCommand(user, 'set-plan <email>', 'put an account on another plan', PLAN_HELP)
     .argument('<plan>', 'one of PLANS')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', PLAN_HELP)
     .action((email: string, plan: string, options: Common) =>
-      run(options, async (config) => (await import('./user-changes.js')).setPlan(config, { email, plan, ...options })),
+      run(options, async (config) => (await userChanges()).setPlan(config, { email, plan, ...options })),
     );
-  user
-    .command('password')
-    .description('give an account another password, and end all of its sessions')
-    .argument('<email>')
+  addCommand(user, 'password <email>', 'give an account another password, and end all of its sessions', PASSWORD_HELP)
     .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', PASSWORD_HELP)
     .action((email: string, options: Common & { passwordStdin: boolean }) =>
-      run(options, async (config) => (await import('./users.js')).resetPassword(config, { email, ...options })),
+      run(options, async (config) => (await users()).resetPassword(config, { email, ...options })),
     );
 }
 
 function addRecoveryCommands(user: Command, run: Run): void {
-  user
-    .command('reset')
-    .description('print an address where the owner of an account sets another password')
-    .argument('<email>')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', COMMON_HELP)
-    .action((email: string, options: Common) =>
-      run(options, async (config) => (await import('./users.js')).printReset(config, { email, ...options })),
-    );
-  user
-    .command('two-factor-off')
-    .description('let an account sign in with its password alone, for who has lost phone and recovery codes')
-    .argument('<email>')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', COMMON_HELP)
-    .action((email: string, options: Common) =>
-      run(options, async (config) => (await import('./users.js')).turnTwoFactorOff(config, { email, ...options })),
-    );
+  addCommand(user, 'reset <email>', 'print an address where the owner of an account sets another password').action(
+    (email: string, options: Common) =>
+      run(options, async (config) => (await users()).printReset(config, { email, ...options })),
+  );
+  addCommand(
+    user,
+    'two-factor-off <email>',
+    'let an account sign in with its password alone, for who has lost phone and recovery codes',
+  ).action((email: string, options: Common) =>
+    run(options, async (config) => (await users()).turnTwoFactorOff(config, { email, ...options })),
+  );
 }
 
 function addStandingCommands(user: Command, run: Run): void {
-  user
-    .command('set-limit')
-    .description('give an account scans per hour of its own')
-    .argument('<email>')
+  addCommand(user, 'set-limit <email>', 'give an account scans per hour of its own')
     .argument('<limit>', "scans per hour, or `plan` for the plan's")
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', COMMON_HELP)
     .action((email: string, limit: string, options: Common) =>
-      run(options, async (config) =>
-        (await import('./user-changes.js')).setLimit(config, { email, limit, ...options }),
-      ),
+      run(options, async (config) => (await userChanges()).setLimit(config, { email, limit, ...options })),
     );
-  user
-    .command('set-role')
-    .description('make an account an operator, or no operator any more')
-    .argument('<email>')
+  addCommand(user, 'set-role <email>', 'make an account an operator, or no operator any more', ROLE_HELP)
     .argument('<role>', 'user or operator')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', ROLE_HELP)
     .action((email: string, role: string, options: Common) =>
-      run(options, async (config) => (await import('./user-changes.js')).setRole(config, { email, role, ...options })),
+      run(options, async (config) => (await userChanges()).setRole(config, { email, role, ...options })),
     );
-  user
-    .command('suspend')
-    .description('end the sessions of an account, and refuse its sign-ins and keys')
-    .argument('<email>')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', SUSPEND_HELP)
-    .action((email: string, options: Common) =>
-      run(options, async (config) => (await import('./user-changes.js')).suspend(config, { email, ...options })),
-    );
-  user
-    .command('restore')
-    .description('let a suspended account sign in and scan again')
-    .argument('<email>')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', COMMON_HELP)
-    .action((email: string, options: Common) =>
-      run(options, async (config) => (await import('./user-changes.js')).restore(config, { email, ...options })),
-    );
-  user
-    .command('delete')
-    .description('delete an account with its keys and scans, for good')
-    .argument('<email>')
+  addCommand(
+    user,
+    'suspend <email>',
+    'end the sessions of an account, and refuse its sign-ins and keys',
+    SUSPEND_HELP,
+  ).action((email: string, options: Common) =>
+    run(options, async (config) => (await userChanges()).suspend(config, { email, ...options })),
+  );
+  addCommand(user, 'restore <email>', 'let a suspended account sign in and scan again').action(
+    (email: string, options: Common) =>
+      run(options, async (config) => (await userChanges()).restore(config, { email, ...options })),
+  );
+  addCommand(user, 'delete <email>', 'delete an account with its keys and scans, for good', DELETE_HELP)
     .option('--yes', 'it is meant', false)
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', DELETE_HELP)
     .action((email: string, options: Common & { yes: boolean }) =>
-      run(options, async (config) => (await import('./user-changes.js')).remove(config, { email, ...options })),
+      run(options, async (config) => (await userChanges()).remove(config, { email, ...options })),
     );
 }
 
 function addKeyCommands(key: Command, run: Run): void {
-  key
-    .command('create')
-    .description('make an API key and print its value, once')
+  addCommand(key, 'create', 'make an API key and print its value, once')
     .argument('<email>', 'whose key it is')
     .requiredOption('--name <name>', 'what the key is called, 1 to 100 characters')
     .option('--expires <time>', 'UTC, such as 2030-01-31T00:00:00; from then on the key is refused')
     .option('--hourly-limit <scans>', 'scans per hour of this key alone')
     .option('--scopes <scopes>', 'what it is for: scan, read, or both with a comma between them', 'scan,read')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', COMMON_HELP)
     .action((email: string, options: Common & Omit<NewKeyOptions, 'email'>) =>
-      run(options, async (config) => (await import('./users.js')).createUserKey(config, { email, ...options })),
+      run(options, async (config) => (await users()).createUserKey(config, { email, ...options })),
     );
-  key
-    .command('list')
-    .description("list an account's live keys, the newest first")
-    .argument('<email>')
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', COMMON_HELP)
-    .action((email: string, options: Common) =>
-      run(options, async (config) => (await import('./users.js')).showKeys(config, { email, ...options })),
-    );
-  key
-    .command('revoke')
-    .description('end a key for good')
+  addCommand(key, 'list <email>', "list an account's live keys, the newest first").action(
+    (email: string, options: Common) =>
+      run(options, async (config) => (await users()).showKeys(config, { email, ...options })),
+  );
+  addCommand(key, 'revoke', 'end a key for good', REVOKE_HELP)
     .argument('<uuid>', "the key's uuid")
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', REVOKE_HELP)
     .action((uuid: string, options: Common) =>
-      run(options, async (config) => (await import('./users.js')).revokeUserKey(config, { key: uuid, ...options })),
+      run(options, async (config) => (await users()).revokeUserKey(config, { key: uuid, ...options })),
     );
 }
 

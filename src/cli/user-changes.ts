@@ -1,6 +1,5 @@
 // What operators may do on /admin as well: `sluice user set-plan`, `set-limit`, `set-role`, `suspend`, `restore` and `delete`, and `sluice audit`, which shows who has done it.
 
-import { type UserRow, userView } from '../account/users.js';
 import type { Config } from '../config/config.js';
 import { Failure } from '../errors.js';
 import { listAudit } from '../operator/audit.js';
@@ -15,7 +14,7 @@ import {
 import { wireTime } from '../wire-text.js';
 import { escapeText, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
-import { assertPlan, commandActor, type Output, print, unknownUser, userOf } from './users.js';
+import { assertPlan, commandActor, type Output, print, unknownUser, userOf, viewOf } from './users.js';
 
 interface OfAccount extends Output {
   readonly email: string;
@@ -87,10 +86,6 @@ async function change(config: Config, { email }: OfAccount, wanted: AccountChang
   });
   const when = areTold ? '' : `; a running server follows within ${NODES_ASK_SECONDS} seconds`;
   return { view: viewOf(user, config), when };
-}
-
-function viewOf(user: UserRow, config: Config) {
-  return { ...userView(user, config.plans), ownLimit: user.own_limit, suspended: user.suspended_at !== null };
 }
 
 function say<View extends { readonly email: string }>({ json }: Output, view: View, sentence: string): void {

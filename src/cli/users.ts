@@ -137,18 +137,17 @@ function sentenceOf({ password }: { readonly password?: string }): string {
 
 export async function showUsers(config: Config, { json }: Output): Promise<void> {
   const users = await withStore(config, listUsers);
-  const views = users.map((user) => ({
-    ...userView(user, config.plans),
-    ownLimit: user.own_limit,
-    suspended: user.suspended_at !== null,
-    keys: user.keys,
-  }));
+  const views = users.map((user) => ({ ...viewOf(user, config), keys: user.keys }));
   if (json) return print(`${safeJson(views)}\n`);
   const rows = views.map(({ id, email, name, role, suspended, plan, hourlyLimit, keys, creationDate }) => [
     ...[email, name, suspended ? 'suspended' : role, plan, hourlyLimit, keys],
     ...[creationDate, id],
   ]);
   print(table(['E-MAIL', 'NAME', 'ROLE', 'PLAN', 'SCANS/H', 'KEYS', 'CREATED (UTC)', 'ID'], rows));
+}
+
+export function viewOf(user: UserRow, config: Config) {
+  return { ...userView(user, config.plans), ownLimit: user.own_limit, suspended: user.suspended_at !== null };
 }
 
 /** For the audit log: who may run the command has the machine. */

@@ -137,8 +137,12 @@ t.test('on Postgres', async (t) => {
       [['user', 'add', 'x@example.com', '--name', 'a\nb'], '', '--name must not have control characters\n'],
       [['user', 'add', 'x@example.com', '--password-stdin'], 'short', 'The password must have 12 to 128 characters\n'],
       [['user', 'add', 'x@example.com', '--password-stdin'], 'x'.repeat(20_000), 'What comes in is no password'],
-      [['user', 'plan', 'ada@example.com', 'free'], '', 'There is no plan free; PLANS has FREE, PRO, BUSINESS\n'],
-      [['user', 'plan', 'x@example.com', 'PRO'], '', 'No account has the address x@example.com; `sluice user list`'],
+      [['user', 'set-plan', 'ada@example.com', 'free'], '', 'There is no plan free; PLANS has FREE, PRO, BUSINESS\n'],
+      [
+        ['user', 'set-plan', 'x@example.com', 'PRO'],
+        '',
+        'No account has the address x@example.com; `sluice user list`',
+      ],
       [['user', 'password', 'x@example.com'], '', 'No account has the address x@example.com; `sluice user list`'],
       [['user', 'password', 'ada@example.com', '--password-stdin'], 'short', 'The password must have 12 to 128'],
       [['key', 'list', 'x@example.com'], '', 'No account has the address x@example.com'],
@@ -237,7 +241,10 @@ t.test('on Postgres', async (t) => {
     t.teardown(() => Promise.all(nodes.map((node) => node.stop())));
     const { uuid, value } = await json(shared, ['key', 'create', 'ada@example.com', '--name', 'mine'], Key);
     for (const { url } of nodes) t.equal(await scan(url, value), 200, 'at once on every node');
-    t.match(await json(shared, ['user', 'plan', 'ada@example.com', 'PRO'], User), { plan: 'PRO', hourlyLimit: 1_000 });
+    t.match(await json(shared, ['user', 'set-plan', 'ada@example.com', 'PRO'], User), {
+      plan: 'PRO',
+      hourlyLimit: 1_000,
+    });
     const body = new FormData();
     body.append('file', new Blob(['hello']), 'hello.txt');
     const answer = await fetch(`${nodes[0].url}/api/v1/scans`, {
@@ -253,7 +260,10 @@ t.test('on Postgres', async (t) => {
     await redis.kill();
     const untold = await sluice(shared, ['key', 'revoke', other.uuid]);
     t.match(untold, { code: 2, stdout: '', stderr: 'Redis does not answer. Not every server refuses the key yet' });
-    t.match(await sluice(shared, ['user', 'plan', 'ada@example.com', 'FREE']), { code: 0, stderr: 'servers follow' });
+    t.match(await sluice(shared, ['user', 'set-plan', 'ada@example.com', 'FREE']), {
+      code: 0,
+      stderr: 'servers follow',
+    });
     await redis.start();
     t.equal((await sluice(shared, ['key', 'revoke', other.uuid])).code, 0, 'the same command completes it');
     for (const { url } of nodes) t.equal(await scan(url, other.value), 401);
@@ -281,7 +291,7 @@ t.test('on the embedded database', async (t) => {
     t.match(await json(env, ['user', 'list'], z.array(User)), [{ email: 'ada@example.com' }]);
     const [more] = await Promise.all([
       json(env, ['key', 'create', 'ada@example.com', '--name', 'two'], Key),
-      sluice(env, ['user', 'plan', 'ada@example.com', 'FREE']),
+      sluice(env, ['user', 'set-plan', 'ada@example.com', 'FREE']),
     ]);
     t.equal(await scan(server.url, more.value), 200, 'beside the server that has the database');
     await server.stop();

@@ -41,7 +41,7 @@ async function sluice(cwd: string, env: NodeJS.ProcessEnv, ...args: string[]): P
 const COMMANDS = [
   ['user', 'list'],
   ['user', 'add', 'ada@example.com'],
-  ['user', 'plan', 'ada@example.com', 'PRO'],
+  ['user', 'set-plan', 'ada@example.com', 'PRO'],
   ['user', 'password', 'ada@example.com'],
   ['key', 'create', 'ada@example.com', '--name', 'one'],
   ['key', 'list', 'ada@example.com'],
