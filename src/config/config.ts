@@ -36,7 +36,7 @@ export type Bootstrap = Config['bootstrap'];
 /** Throws a ConfigError that names every wrong variable, and never its value: it may be a secret. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const read = readVariables(env);
-  for (const check of [checkPlans, checkProcesses, checkMail, checkAccessLog]) check(read);
+  for (const check of [checkPlans, checkProcesses, checkThreads, checkMail, checkPurposes]) check(read);
   const billing = billingSettings(read);
   const trustedIssuer = issuerSettings(read);
   const streamLimitBytes = streamLimit(read);
@@ -137,9 +137,33 @@ function checkMail({ isSet, problems }: Read): void {
   if (isSet('smtpUrl') && !isSet('baseUrl')) problems.push('BASE_URL is needed when SMTP_URL is set');
 }
 
-function checkAccessLog({ settings, isSet, isWrong, problems }: Read): void {
-  if (settings.accessLog !== 'off' || isWrong('accessLog') || !isSet('accessLogPath')) return;
-  problems.push('ACCESS_LOG_FILE is for ACCESS_LOG, which is off');
+/** Those on the left have an effect with one of those on the right alone. */
+const PURPOSES: readonly (readonly [readonly Setting[], readonly Setting[]])[] = [
+  [['accessLogPath'], ['accessLog']],
+  [
+    ['clamdAccount', 'clamdPaths'],
+    ['clamdSocket', 'clamdPort'],
+  ],
+  [['clamdSocketMode', 'clamdSocketGroup'], ['clamdSocket']],
+  [['clamdAllowNetworks'], ['clamdPort']],
+  [['icapAccount', 'icapAllowNetworks', 'icapIncomplete', 'icapBlockPage'], ['icapPort']],
+  [['streamMaxBytes'], ['clamdSocket', 'clamdPort', 'icapPort']],
+];
+
+/** A variable that has no effect is a mistake. */
+function checkPurposes({ settings, isSet, isWrong, problems }: Read): void {
+  for (const [names, purposes] of PURPOSES) {
+    const isOff = (name: Setting): boolean => !isWrong(name) && (!isSet(name) || settings[name] === 'off');
+    if (!purposes.every(isOff)) continue;
+    const wanted = purposes.map((name) => table[name].name).join(' or ');
+    for (const name of names.filter(isSet)) problems.push(`${table[name].name} is for ${wanted}, which is off`);
+  }
+}
+
+function checkThreads({ settings, isWrong, problems }: Read): void {
+  const { scanThreads, scanThreadsMost } = settings;
+  if (scanThreads === null || scanThreadsMost === null || isWrong('scanThreads')) return;
+  if (scanThreadsMost < scanThreads) problems.push('SCAN_THREADS_MOST must be at least SCAN_THREADS');
 }
 
 function checkProcesses({ settings, isSet, problems }: Read): void {
@@ -215,10 +239,6 @@ function clamdSettings({ settings, isSet, problems }: Read) {
   const { clamdSocketGroup: socketGroup, clamdAllowNetworks: networks, clamdPaths: paths } = settings;
   if (!isSet('clamdSocket') && !isSet('clamdPort')) return null;
   if (!isSet('clamdAccount')) problems.push('CLAMD_ACCOUNT is needed when CLAMD_SOCKET or CLAMD_PORT is set');
-  if (networks.length > 0 && port === null) problems.push('CLAMD_ALLOW_NETWORKS is for CLAMD_PORT, which is not set');
-  if (socketGroup !== null && socketPath === null) {
-    problems.push('CLAMD_SOCKET_GROUP is for CLAMD_SOCKET, which is not set');
-  }
   return account === null ? null : { socketPath, socketMode, socketGroup, port, networks, account, paths };
 }
 

@@ -200,6 +200,14 @@ t.test('the words are our own, and a variable that has no effect is a mistake', 
   t.strictSame(problemsOf({ APP_ENV: 'x'.repeat(65) }), ['APP_ENV must have at most 64 characters']);
   t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x' }), ['ACCESS_LOG_FILE is for ACCESS_LOG, which is off']);
   t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x', ACCESS_LOG: 'json' }), []);
+  t.strictSame(problemsOf({ CLAMD_PATHS: '/mnt', ICAP_INCOMPLETE: 'pass', STREAM_MAX_MB: '20' }), [
+    'CLAMD_PATHS is for CLAMD_SOCKET or CLAMD_PORT, which is off',
+    'ICAP_INCOMPLETE is for ICAP_PORT, which is off',
+    'STREAM_MAX_MB is for CLAMD_SOCKET or CLAMD_PORT or ICAP_PORT, which is off',
+  ]);
+  t.strictSame(problemsOf({ SCAN_THREADS: '3', SCAN_THREADS_MOST: '2' }), [
+    'SCAN_THREADS_MOST must be at least SCAN_THREADS',
+  ]);
   for (const host of ['::1', 'fe80::1%eth0', '0.0.0.0', 'localhost', 'scan-1.example.com'])
     t.strictSame(problemsOf({ HOST: host }), []);
   for (const host of ['a b', 'http://a', '127.0.0.1:80', '[::1]', 'a..b'])
