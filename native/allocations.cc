@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 
 #include "tables.h"
 
@@ -65,10 +64,7 @@ const std::array kSubstitutes{
 
 }  // namespace
 
-void Watch() {
-  static std::once_flag once;
-  std::call_once(once, [] { tables::Replace(kSubstitutes); });
-}
+void Watch() { tables::Replace(kSubstitutes); }
 
 void NoteFailure() { any_failed = true; }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "arguments.h"
 #include "libuv.h"
 
 namespace sluice::bell {
@@ -63,11 +64,6 @@ Rings& TheRings() {
 std::map<uint32_t, Bell*>& TheBells() {
   static thread_local std::map<uint32_t, Bell*> bells;
   return bells;
-}
-
-uint32_t NumberOf(const Napi::CallbackInfo& info) {
-  if (!info[0].IsNumber()) throw Napi::TypeError::New(info.Env(), "number must be a number");
-  return info[0].As<Napi::Number>().Uint32Value();
 }
 
 void CloseBell(uint32_t number) {
@@ -122,13 +118,11 @@ void OnWoken(napi_env env, napi_value, void* bell, void*) {
 
 Napi::Value Open(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_int32_array) {
-    throw Napi::TypeError::New(env, "word must be an Int32Array");
-  }
+  auto word = ArrayOf<int32_t>(info[0], "word");
   if (!info[1].IsFunction()) throw Napi::TypeError::New(env, "onRing must be a function");
   uv_loop_s* loop = nullptr;
   if (napi_get_uv_event_loop(env, &loop) != napi_ok) throw Napi::Error::New(env, "There is no event loop");
-  auto bell = std::make_unique<Bell>(info[0].As<Napi::Int32Array>(), info[1].As<Napi::Function>());
+  auto bell = std::make_unique<Bell>(word, info[1].As<Napi::Function>());
   napi_status status = napi_create_threadsafe_function(env, nullptr, nullptr, Napi::String::New(env, "bell"), 0, 1, nullptr, nullptr,
                                                        bell.get(), OnWoken, &bell->ring);
   if (status == napi_ok) status = napi_unref_threadsafe_function(env, bell->ring);
@@ -148,7 +142,7 @@ Napi::Value Open(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value Attend(const Napi::CallbackInfo& info) {
-  const auto found = TheBells().find(NumberOf(info));
+  const auto found = TheBells().find(NumberOf(info[0], "number").Uint32Value());
   if (found == TheBells().end()) return info.Env().Undefined();
   Bell* bell = found->second;
   const uint32_t micros = info[1].ToNumber().Uint32Value();
@@ -164,7 +158,7 @@ Napi::Value Attend(const Napi::CallbackInfo& info) {
 
 Napi::Value Ring(const Napi::CallbackInfo& info) {
   Rings& rings = TheRings();
-  const uint32_t number = NumberOf(info);
+  const uint32_t number = NumberOf(info[0], "number").Uint32Value();
   // Held while it rings: a bell that is closed meanwhile would be gone.
   std::lock_guard lock(rings.mutex);
   const auto ring = rings.known.find(number);
@@ -173,7 +167,7 @@ Napi::Value Ring(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value Close(const Napi::CallbackInfo& info) {
-  CloseBell(NumberOf(info));
+  CloseBell(NumberOf(info[0], "number").Uint32Value());
   return info.Env().Undefined();
 }
 

@@ -24,6 +24,9 @@ namespace sluice {
 struct Alerts;
 class Loader;
 
+// What libclamav says itself of a scan that takes too long.
+constexpr const char* kLate = "Heuristics.Limits.Exceeded.MaxScanTime";
+
 using Deadline = std::chrono::steady_clock::time_point;
 
 class ClamavEngine {

@@ -33,8 +33,6 @@ constexpr std::string_view kMark = "Sluice.Mark.";
 
 // What libclamav calls a scan that OnLayer ended.
 constexpr std::string_view kStopped = "Detected.By.Callback";
-// What it would say itself.
-constexpr const char* kLate = "Heuristics.Limits.Exceeded.MaxScanTime";
 
 bool IsNoMatch(std::string_view name) {
   return name.starts_with(kHeuristic) || name.starts_with(kMark) || name == kStopped;

@@ -8,24 +8,16 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <string>
+
+#include "arguments.h"
 
 namespace sluice {
 namespace {
 
 constexpr double kBusy = -1;
-
-int DescriptorOf(const Napi::Value& value) {
-  const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : -1;
-  if (!(number >= 0 && number <= 0x7fffffff) || number != static_cast<int>(number)) {
-    throw Napi::TypeError::New(value.Env(), "a descriptor is a whole number");
-  }
-  return static_cast<int>(number);
-}
 
 uint16_t PortIn(const sockaddr_storage& storage) {
   if (storage.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
@@ -64,10 +56,9 @@ double IdleMillis(int descriptor) {
 // listConnections(port) -> [{descriptor, address, idleMs}]: those that were accepted on the port; idleMs -1: a request is under way.
 Napi::Value ListConnections(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (info.Length() != 1 || !info[0].IsNumber()) throw Napi::TypeError::New(env, "listConnections wants a port");
-  const uint32_t port = info[0].As<Napi::Number>().Uint32Value();
+  const uint32_t port = NumberOf(info[0], "port").Uint32Value();
   DIR* folder = opendir("/proc/self/fd");
-  if (folder == nullptr) throw Napi::Error::New(env, std::string("/proc/self/fd: ") + std::strerror(errno));
+  if (folder == nullptr) throw SystemError(env, "/proc/self/fd");
   Napi::Array list = Napi::Array::New(env);
   for (dirent* entry = readdir(folder); entry != nullptr; entry = readdir(folder)) {
     if (entry->d_name[0] == '.') continue;
@@ -91,7 +82,7 @@ Napi::Value ListConnections(const Napi::CallbackInfo& info) {
 
 // hangUp(descriptor): both directions end; the HTTP library hears of it and closes the connection as any other that ended.
 Napi::Value HangUp(const Napi::CallbackInfo& info) {
-  shutdown(DescriptorOf(info[0]), SHUT_RDWR);
+  shutdown(NumberOf(info[0], "descriptor").Int32Value(), SHUT_RDWR);
   return info.Env().Undefined();
 }
 

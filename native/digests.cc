@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include <array>
-#include <mutex>
 
 #include "tables.h"
 
@@ -34,17 +33,14 @@ const void* FetchedByName(const char* name) {
 }  // namespace
 
 void Watch() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    // Of the OpenSSL that libclamav uses: Node has one of its own, which comes first.
-    by_name = reinterpret_cast<ByName>(dlsym(RTLD_DEFAULT, "EVP_get_digestbyname"));
-    const auto fetch = reinterpret_cast<Fetch>(dlsym(RTLD_DEFAULT, "EVP_MD_fetch"));
-    if (by_name == nullptr || fetch == nullptr) return;
-    // They are kept as long as the process.
-    for (Digest& digest : known) digest.fetched = fetch(nullptr, digest.name, nullptr);
-    const std::array substitutes{tables::Substitute{"EVP_get_digestbyname", reinterpret_cast<void*>(FetchedByName)}};
-    tables::Replace(substitutes);
-  });
+  // Of the OpenSSL that libclamav uses: Node has one of its own, which comes first.
+  by_name = reinterpret_cast<ByName>(dlsym(RTLD_DEFAULT, "EVP_get_digestbyname"));
+  const auto fetch = reinterpret_cast<Fetch>(dlsym(RTLD_DEFAULT, "EVP_MD_fetch"));
+  if (by_name == nullptr || fetch == nullptr) return;
+  // They are kept as long as the process.
+  for (Digest& digest : known) digest.fetched = fetch(nullptr, digest.name, nullptr);
+  const std::array substitutes{tables::Substitute{"EVP_get_digestbyname", reinterpret_cast<void*>(FetchedByName)}};
+  tables::Replace(substitutes);
 }
 
 }  // namespace sluice::digests

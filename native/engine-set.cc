@@ -9,7 +9,6 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kLate = "Heuristics.Limits.Exceeded.MaxScanTime";
 constexpr const char* kUnread = "What libclamav matches can't be read along: it looks for all gates by itself, which takes longer";
 
 // For samples that prove engines. The time that contents get may be short, and this machine busy: that says nothing of an engine.

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdarg>
 #include <cstring>
-#include <mutex>
 #include <span>
 
 #include "tables.h"
@@ -70,10 +69,9 @@ int Check(const char* expression, const char* end, uint32_t* matched, unsigned* 
 }
 
 void Watch() {
-  static std::once_flag once;
   const std::span all(kSubstitutes);
   // A libclamav that doesn't show its own is left with it.
-  std::call_once(once, [all] { tables::Replace(cli_ac_chklsig == nullptr ? all.first(1) : all); });
+  tables::Replace(cli_ac_chklsig == nullptr ? all.first(1) : all);
 }
 
 }  // namespace sluice::expressions

@@ -15,7 +15,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string_view>
 
 #include "allocations.h"
@@ -178,13 +177,10 @@ const std::array kTemplateSubstitutes{
 }  // namespace
 
 void Watch() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    const auto put = tables::Replace(kSubstitutes);
-    tables::Replace(kTemplateSubstitutes);
-    const auto has = [&put](std::string_view name) { return std::find(put.begin(), put.end(), name) != put.end(); };
-    watches = has("mkdir") && has("opendir") && (has("open") || has("open64"));
-  });
+  const auto put = tables::Replace(kSubstitutes);
+  tables::Replace(kTemplateSubstitutes);
+  const auto has = [&put](std::string_view name) { return std::find(put.begin(), put.end(), name) != put.end(); };
+  watches = has("mkdir") && has("opendir") && (has("open") || has("open64"));
 }
 
 bool IsScanning() { return current != nullptr; }

@@ -3,13 +3,10 @@
 #include "foreign.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 namespace sluice::foreign {
 namespace {
-
-using streams::Bytes;
 
 struct Format {
   size_t at;
@@ -45,16 +42,6 @@ constexpr Format kFormats[] = {
     {0, std::string_view("\x3a\xff\x26\xed\x01\0", 6), "Android sparse"},
 };
 
-bool Has(Bytes bytes, size_t at, std::string_view mark) {
-  return bytes.size() >= at + mark.size() && std::memcmp(bytes.data() + at, mark.data(), mark.size()) == 0;
-}
-
-uint64_t LittleEndian(Bytes bytes, size_t at, size_t size) {
-  uint64_t value = 0;
-  for (size_t index = size; index > 0; index--) value = value << 8 | bytes[at + index - 1];
-  return value;
-}
-
 // Two bytes, and the width of its codes.
 bool IsCompress(Bytes bytes) {
   constexpr uint8_t kWidth = 0x1f;
@@ -68,9 +55,9 @@ bool IsExt(Bytes bytes) {
   constexpr size_t kSuperblock = 1024;
   constexpr size_t kBlockSizeMost = 6;
   if (bytes.size() < 2 * kSuperblock || !Has(bytes, kSuperblock + 56, "\x53\xef")) return false;
-  const bool has_blocks = LittleEndian(bytes, kSuperblock, 4) > 0 && LittleEndian(bytes, kSuperblock + 4, 4) > 0;
-  const uint64_t block_size = LittleEndian(bytes, kSuperblock + 24, 4);
-  const uint64_t revision = LittleEndian(bytes, kSuperblock + 76, 4);
+  const bool has_blocks = Word(bytes, kSuperblock) > 0 && Word(bytes, kSuperblock + 4) > 0;
+  const uint32_t block_size = Word(bytes, kSuperblock + 24);
+  const uint32_t revision = Word(bytes, kSuperblock + 76);
   return has_blocks && block_size <= kBlockSizeMost && revision <= 1;
 }
 
@@ -78,7 +65,7 @@ bool IsExt(Bytes bytes) {
 bool IsFat(Bytes bytes) {
   constexpr size_t kSector = 512;
   if (bytes.size() < kSector || !Has(bytes, 510, "\x55\xaa") || (bytes[0] != 0xeb && bytes[0] != 0xe9)) return false;
-  const uint64_t sector = LittleEndian(bytes, 11, 2);
+  const uint16_t sector = Half(bytes, 11);
   const uint8_t cluster = bytes[13];
   if (sector < kSector || sector > 4096 || (sector & (sector - 1)) != 0) return false;
   if (cluster == 0 || (cluster & (cluster - 1)) != 0) return false;

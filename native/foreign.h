@@ -2,11 +2,11 @@
 // Containers that common tools open, and neither libclamav nor a library that is here.
 #pragma once
 
-#include "streams.h"
+#include "bytes.h"
 
 namespace sluice::foreign {
 
 // For people; null: it is none of them.
-const char* NameOf(streams::Bytes bytes);
+const char* NameOf(Bytes bytes);
 
 }  // namespace sluice::foreign

@@ -3,20 +3,16 @@
 #include "layers.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
-#include "ar.h"
+#include "archives.h"
 #include "foreign.h"
-#include "rpm.h"
 #include "seven-zip.h"
-#include "tar.h"
 #include "zip.h"
 
 namespace sluice::layers {
 namespace {
 
-using streams::Bytes;
 using streams::Kind;
 
 constexpr const char* kLimit = "Heuristics.Limits.Exceeded.";
@@ -54,24 +50,13 @@ bool IsSingleGzip(Bytes bytes) {
   return bytes.size() >= kLeast && memmem(bytes.data() + 1, bytes.size() - 1, kMagic, sizeof kMagic) == nullptr;
 }
 
-// The last four bytes say how much there is, if nothing is missing (RFC 1952).
-uint64_t SizeInGzip(Bytes bytes) {
-  uint64_t size = 0;
-  for (size_t at = 0; at < 4; at++) size |= static_cast<uint64_t>(bytes[bytes.size() - 4 + at]) << (8 * at);
-  return size;
-}
-
 // Of a member of a zip: its data begins with a version, and the properties of the coder (APPNOTE.TXT 5.8.8). A file has its size there.
 streams::End UnpackZipLzma(Bytes data, const zip::Member& member, streams::Output& output) {
   constexpr size_t kVersion = 4;
   constexpr size_t kProperties = 5;
   if (data.size() < kVersion + kProperties || data[2] != kProperties) return streams::End::kDamaged;
-  std::array<uint8_t, kProperties + 8> header;
-  std::memcpy(header.data(), data.data() + kVersion, kProperties);
-  for (size_t i = 0; i < 8; i++) {
-    header[kProperties + i] = member.has_end ? 0xff : static_cast<uint8_t>(member.unpacked >> (8 * i));
-  }
-  return streams::UnpackLzma(header, data.subspan(kVersion + kProperties), output);
+  const uint64_t size = member.has_end ? UINT64_MAX : member.unpacked;
+  return streams::UnpackLzma(data.subspan(kVersion, kProperties), size, data.subspan(kVersion + kProperties), output);
 }
 
 // Nothing: by a method that nobody has a library of.
@@ -113,52 +98,27 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   again_below_ = kNowhere;
   if (bytes.size() < kSmallest) return;
   if (const Kind kind = streams::KindOf(bytes); kind != Kind::kNone) NoteStreams(kind, level, bytes);
-  if (ar::IsAr(bytes)) NoteAr(bytes);
   NoteSevenZip(bytes);
-  if (tar::IsTar(bytes)) NoteTar(bytes);
-  if (rpm::IsRpm(bytes)) NoteRpm(bytes);
+  for (const archives::Archive& archive : archives::Read(bytes)) NoteArchive(archive);
   if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
   if (zip::MayBeZip(bytes)) NoteZip(level, bytes);
 }
 
-void Layers::NoteTar(Bytes bytes) {
-  const tar::Reading reading = tar::Read(bytes);
-  if (reading.is_cut) NoteEnd(streams::End::kCut, "tar");
-  if (reading.is_damaged) NoteEnd(streams::End::kDamaged, "tar");
-  for (const Bytes& unopened : reading.unopened) {
+void Layers::NoteArchive(const archives::Archive& archive) {
+  if (archive.is_cut) NoteEnd(streams::End::kCut, archive.name);
+  if (archive.is_damaged) NoteEnd(streams::End::kDamaged, archive.name);
+  for (const Bytes& member : archive.members) {
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);
-    if (!output.Put(unopened)) return NoteEnd(output.stopped(), "tar");
+    if (!output.Put(member)) return NoteEnd(output.stopped(), archive.name);
     Add(std::move(held));
   }
-}
-
-void Layers::NoteRpm(Bytes bytes) {
-  const rpm::Reading reading = rpm::Read(bytes);
-  if (reading.is_cut) NoteEnd(streams::End::kCut, "RPM");
-  if (reading.is_damaged) NoteEnd(streams::End::kDamaged, "RPM");
-  Held held;
-  streams::Output output(&held, now_.bytes_left, deadline_);
-  if (!output.Put(reading.payload)) return NoteEnd(output.stopped(), "RPM");
-  Add(std::move(held));
 }
 
 void Layers::NoteSevenZip(Bytes bytes) {
   const seven_zip::Reading reading = seven_zip::Read(bytes);
   if (reading == seven_zip::Reading::kForeign) NoteEnd(streams::End::kForeign, "7z");
   if (reading == seven_zip::Reading::kDamaged) NoteEnd(streams::End::kDamaged, "7z");
-}
-
-void Layers::NoteAr(Bytes bytes) {
-  ar::Reader reader(bytes);
-  for (ar::Member member; reader.Next(member);) {
-    if (member.is_cut) Mark(kTruncated);
-    Held held;
-    streams::Output output(&held, now_.bytes_left, deadline_);
-    if (!output.Put(member.data)) return NoteEnd(output.stopped(), "ar");
-    Add(std::move(held));
-  }
-  if (reader.is_damaged()) NoteEnd(streams::End::kDamaged, "ar");
 }
 
 void Layers::End(bool is_early) {
@@ -192,7 +152,8 @@ void Layers::NoteStreams(Kind kind, uint32_t level, Bytes bytes) {
   const Bytes lasting = level == 0 ? bytes : Bytes();
   std::optional<uint64_t> size;
   if (kind == Kind::kXz) size = streams::SizeInXz(bytes);
-  if (kind == Kind::kGzip && level == 0 && IsSingleGzip(bytes)) size = SizeInGzip(bytes);
+  // The last four bytes say how much there is, if nothing is missing (RFC 1952).
+  if (kind == Kind::kGzip && level == 0 && IsSingleGzip(bytes)) size = Word(bytes, bytes.size() - 4);
   if (size) return expected_.push_back({level, *size, false, kind, lasting});
   streams::Output counted(nullptr, limits_.max_scan_size_bytes, deadline_);
   const streams::Unpacked unpacked = streams::Unpack(kind, bytes, counted);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "archives.h"
 #include "held.h"
 #include "report.h"
 #include "streams.h"
@@ -36,7 +37,7 @@ class Layers {
   // A look begins. Of an earlier one at the same content nothing stays.
   void Begin();
   // Every layer, in the order in which they are opened. Its bytes are there until this returns.
-  void Note(uint32_t level, streams::Bytes bytes);
+  void Note(uint32_t level, Bytes bytes);
   // The look has ended; before its time, if something was found.
   void End(bool is_early);
 
@@ -63,12 +64,12 @@ class Layers {
     bool has_come;
     streams::Kind kind;
     // To be looked at once more where something else has come; empty: they are not there any more by then.
-    streams::Bytes bytes;
+    Bytes bytes;
   };
   // A zip: members that libclamav must open, by their sizes, until it has.
   struct Opened {
     uint32_t level;
-    streams::Bytes bytes;
+    Bytes bytes;
     // Of a zip inside of the content, whose bytes go before it is known: they lie here.
     Held copy;
     std::unordered_multimap<uint64_t, zip::Member> unseen;
@@ -82,19 +83,17 @@ class Layers {
     bool lacked_room = false;
   };
 
-  void NoteStreams(streams::Kind kind, uint32_t level, streams::Bytes bytes);
-  void UnpackStreams(streams::Kind kind, streams::Bytes bytes);
-  void UnpackAgain(streams::Kind kind, uint32_t level, streams::Bytes bytes);
+  void NoteStreams(streams::Kind kind, uint32_t level, Bytes bytes);
+  void UnpackStreams(streams::Kind kind, Bytes bytes);
+  void UnpackAgain(streams::Kind kind, uint32_t level, Bytes bytes);
   void NoteDifference(const Expected& expected);
-  void NoteAr(streams::Bytes bytes);
-  void NoteTar(streams::Bytes bytes);
-  void NoteRpm(streams::Bytes bytes);
-  void NoteSevenZip(streams::Bytes bytes);
-  void NoteZip(uint32_t level, streams::Bytes bytes);
-  void NoteOpened(uint32_t level, streams::Bytes bytes, const std::vector<zip::Member>& members);
+  void NoteArchive(const archives::Archive& archive);
+  void NoteSevenZip(Bytes bytes);
+  void NoteZip(uint32_t level, Bytes bytes);
+  void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members);
   void SettleOpened(uint32_t level, uint64_t size);
   void EndOpened();
-  void UnpackOpened(streams::Bytes bytes, const zip::Member& member);
+  void UnpackOpened(Bytes bytes, const zip::Member& member);
   void Settle(uint32_t level, uint64_t size);
   void Add(Held held);
   void NoteEnd(streams::End end, const char* what);

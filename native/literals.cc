@@ -3,7 +3,6 @@
 #include "literals.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <bitset>
 #include <charconv>
@@ -12,9 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "bytes.h"
 #include "gates.h"
+#include "hex.h"
 #include "report.h"
-#include "word.h"
 
 namespace sluice::literals {
 namespace {
@@ -78,28 +78,6 @@ class Shared {
   }
   std::vector<uint8_t> counts_;
 };
-
-constexpr uint8_t kNoDigit = 16;
-constexpr std::array<uint8_t, 256> kDigits = [] {
-  std::array<uint8_t, 256> digits{};
-  digits.fill(kNoDigit);
-  for (uint8_t digit = 0; digit < 10; digit++) digits['0' + digit] = digit;
-  for (uint8_t digit = 10; digit < kNoDigit; digit++) digits['a' + digit - 10] = digits['A' + digit - 10] = digit;
-  return digits;
-}();
-
-// Nothing: there is something else.
-std::string BytesOfHex(std::string_view hex) {
-  if (hex.size() % 2 != 0) return {};
-  std::string bytes(hex.size() / 2, 0);
-  for (size_t at = 0; at < bytes.size(); at++) {
-    const uint8_t high = kDigits[static_cast<uint8_t>(hex[2 * at])];
-    const uint8_t low = kDigits[static_cast<uint8_t>(hex[2 * at + 1])];
-    if (high == kNoDigit || low == kNoDigit) return {};
-    bytes[at] = static_cast<char>(high << 4 | low);
-  }
-  return bytes;
-}
 
 // What files of a kind begin with, as far as libclamav tells them by it.
 std::string_view BeginningOf(uint32_t target) {

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <cstring>
-#include <mutex>
 
 #include "files.h"
 #include "pages.h"
@@ -51,10 +50,7 @@ const std::array kSubstitutes{
 
 }  // namespace
 
-void Watch() {
-  static std::once_flag once;
-  std::call_once(once, [] { tables::Replace(kSubstitutes); });
-}
+void Watch() { tables::Replace(kSubstitutes); }
 
 Arena::~Arena() {
   if (start_ != nullptr) munmap(start_, kSize);

@@ -6,15 +6,10 @@
 #include <charconv>
 #include <utility>
 
+#include "hex.h"
+
 namespace sluice::patterns {
 namespace {
-
-std::optional<uint8_t> DigitOf(char letter) {
-  if (letter >= '0' && letter <= '9') return static_cast<uint8_t>(letter - '0');
-  const char lower = static_cast<char>(letter | kCase);
-  if (lower >= 'a' && lower <= 'f') return static_cast<uint8_t>(lower - 'a' + 10);
-  return std::nullopt;
-}
 
 bool IsLetter(uint8_t byte) {
   const int lower = byte | kCase;
@@ -172,13 +167,6 @@ class Reader {
     }
   }
 
-  static std::optional<uint8_t> ByteOf(std::string_view digits) {
-    const auto high = DigitOf(digits[0]);
-    const auto low = DigitOf(digits[1]);
-    if (!high || !low) return std::nullopt;
-    return static_cast<uint8_t>(*high << 4 | *low);
-  }
-
   std::string_view left_;
   const bool any_case_;
   // From the first one on that is more than a number of bytes, each begins a part.
@@ -188,10 +176,10 @@ class Reader {
 
 }  // namespace
 
-uint32_t Part::length() const {
+uint32_t LengthOf(std::span<const Item> items) {
   uint64_t sum = 0;
   for (const Item& item : items) sum += item.length;
-  return static_cast<uint32_t>(std::min<uint64_t>(sum, kUnbounded - 1));
+  return static_cast<uint32_t>(std::min<uint64_t>(sum, kUnbounded / 2));
 }
 
 bool Part::is_uneven() const {

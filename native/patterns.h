@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -28,13 +29,15 @@ struct Item {
   bool is_known() const { return is_byte && (mask | kCase) == 0xff; }
 };
 
+// In bytes, at most.
+uint32_t LengthOf(std::span<const Item> items);
+
 // What libclamav's matcher looks for by itself, and puts together later.
 struct Part {
   std::vector<Item> items;
   // Bytes between the part before and this one, at most.
   uint32_t gap = 0;
 
-  uint32_t length() const;
   // Something in it has no fixed length. libclamav may take such a part for found where bytes end before it does.
   bool is_uneven() const;
 };

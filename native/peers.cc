@@ -19,6 +19,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "arguments.h"
 #include "libuv.h"
 
 namespace sluice::peers {
@@ -74,10 +75,7 @@ Table& TheTable() {
   return table;
 }
 
-uint32_t NumberOf(const Napi::CallbackInfo& info) {
-  if (!info[0].IsNumber()) throw Napi::TypeError::New(info.Env(), "number must be a number");
-  return info[0].As<Napi::Number>().Uint32Value();
-}
+uint32_t NumberOf(const Napi::CallbackInfo& info) { return sluice::NumberOf(info[0], "number").Uint32Value(); }
 
 Socket* SocketOf(const Napi::CallbackInfo& info) {
   const auto found = TheTable().sockets.find(NumberOf(info));
@@ -90,18 +88,7 @@ Poller* PollerOf(const Napi::CallbackInfo& info) {
   return found->second;
 }
 
-template <typename Words>
-Words WordsOf(const Napi::CallbackInfo& info, size_t index, napi_typedarray_type type) {
-  if (!info[index].IsTypedArray() || info[index].As<Napi::TypedArray>().TypedArrayType() != type) {
-    throw Napi::TypeError::New(info.Env(), "an array of another type is wanted");
-  }
-  return info[index].As<Words>();
-}
-
-int DescriptorOf(const Napi::CallbackInfo& info, size_t index) {
-  if (!info[index].IsNumber()) throw Napi::TypeError::New(info.Env(), "descriptor must be a number");
-  return info[index].As<Napi::Number>().Int32Value();
-}
+int DescriptorOf(const Napi::Value& value) { return sluice::NumberOf(value, "descriptor").Int32Value(); }
 
 // Negative: errno says why.
 int AcceptFrom(int listener, sockaddr_storage* address) {
@@ -212,7 +199,7 @@ Napi::Value OpenPoller(const Napi::CallbackInfo& info) {
   if (napi_get_uv_event_loop(env, &loop) != napi_ok) throw Napi::Error::New(env, "There is no event loop");
   auto poller = std::make_unique<Poller>(info[0].As<Napi::Function>());
   poller->epoll = epoll_create1(EPOLL_CLOEXEC);
-  if (poller->epoll < 0) throw Napi::Error::New(env, std::string("epoll_create: ") + std::strerror(errno));
+  if (poller->epoll < 0) throw SystemError(env, "epoll_create");
   if (uv_poll_init(loop, poller->Handle(), poller->epoll) != 0) {
     close(poller->epoll);
     throw Napi::Error::New(env, "The epoll can't be polled");
@@ -240,7 +227,7 @@ Napi::Value ClosePoller(const Napi::CallbackInfo& info) {
 
 Napi::Value Ready(const Napi::CallbackInfo& info) {
   Poller* poller = PollerOf(info);
-  auto words = WordsOf<Napi::Uint32Array>(info, 1, napi_uint32_array);
+  auto words = ArrayOf<uint32_t>(info[1], "events");
   const size_t most = std::min(words.ElementLength() / 2, kEvents);
   if (most == 0) throw Napi::TypeError::New(info.Env(), "there is no room for an event");
   std::array<epoll_event, kEvents> events;
@@ -256,10 +243,10 @@ Napi::Value Ready(const Napi::CallbackInfo& info) {
 Napi::Value WatchListener(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   Poller* poller = PollerOf(info);
-  const int descriptor = DescriptorOf(info, 1);
+  const int descriptor = DescriptorOf(info[1]);
   const int flags = fcntl(descriptor, F_GETFL);
   if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) {
-    throw Napi::Error::New(env, std::string("fcntl: ") + std::strerror(errno));
+    throw SystemError(env, "fcntl");
   }
   // What is accepted there has it as well. A UNIX socket knows nothing of it.
   const int yes = 1;
@@ -267,7 +254,7 @@ Napi::Value WatchListener(const Napi::CallbackInfo& info) {
   Table& table = TheTable();
   const uint32_t number = table.NextNumber();
   if (!Watch(poller->epoll, descriptor, EPOLLIN, number, EPOLL_CTL_ADD)) {
-    throw Napi::Error::New(env, std::string("epoll_ctl: ") + std::strerror(errno));
+    throw SystemError(env, "epoll_ctl");
   }
   table.sockets.emplace(number, Socket{NumberOf(info), poller->epoll, descriptor, true, ""});
   return Napi::Number::New(env, number);
@@ -276,7 +263,7 @@ Napi::Value WatchListener(const Napi::CallbackInfo& info) {
 Napi::Value Waiting(const Napi::CallbackInfo& info) {
   tcp_info facts = {};
   socklen_t size = sizeof(facts);
-  if (getsockopt(DescriptorOf(info, 0), IPPROTO_TCP, TCP_INFO, &facts, &size) != 0) return info.Env().Null();
+  if (getsockopt(DescriptorOf(info[0]), IPPROTO_TCP, TCP_INFO, &facts, &size) != 0) return info.Env().Null();
   // Of a listening socket this field is the length of its queue.
   return Napi::Number::New(info.Env(), facts.tcpi_unacked);
 }
@@ -285,7 +272,7 @@ Napi::Value Accept(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   const Poller* poller = PollerOf(info);
   sockaddr_storage storage = {};
-  const int descriptor = AcceptFrom(DescriptorOf(info, 1), &storage);
+  const int descriptor = AcceptFrom(DescriptorOf(info[1]), &storage);
   if (descriptor < 0) return Napi::Number::New(env, errno == EAGAIN ? 0 : kNotNow);
   Table& table = TheTable();
   const uint32_t number = table.NextNumber();
@@ -299,7 +286,7 @@ Napi::Value Accept(const Napi::CallbackInfo& info) {
 
 Napi::Value AcceptDescriptor(const Napi::CallbackInfo& info) {
   sockaddr_storage storage = {};
-  const int descriptor = AcceptFrom(DescriptorOf(info, 0), &storage);
+  const int descriptor = AcceptFrom(DescriptorOf(info[0]), &storage);
   if (descriptor >= 0) return Napi::Number::New(info.Env(), descriptor);
   return Napi::Number::New(info.Env(), errno == EAGAIN ? kFailed : kNotNow);
 }
@@ -313,8 +300,8 @@ Napi::Value Address(const Napi::CallbackInfo& info) {
 Napi::Value Receive(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   const Socket* peer = SocketOf(info);
-  auto bytes = WordsOf<Napi::Uint8Array>(info, 1, napi_uint8_array);
-  auto words = WordsOf<Napi::Int32Array>(info, 2, napi_int32_array);
+  auto bytes = ArrayOf<uint8_t>(info[1], "bytes");
+  auto words = ArrayOf<int32_t>(info[2], "descriptors");
   if (bytes.ByteLength() == 0 || words.ElementLength() == 0) throw Napi::TypeError::New(env, "there is no room for anything");
   if (peer == nullptr || peer->isListener) return Napi::Number::New(env, kFailed);
   alignas(cmsghdr) char control[CMSG_SPACE(kDescriptors * sizeof(int))];
@@ -338,7 +325,7 @@ Napi::Value Send(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   const uint32_t number = NumberOf(info);
   const Socket* peer = SocketOf(info);
-  auto bytes = WordsOf<Napi::Uint8Array>(info, 1, napi_uint8_array);
+  auto bytes = ArrayOf<uint8_t>(info[1], "bytes");
   if (peer == nullptr || peer->isListener) return Napi::Number::New(env, kFailed);
   const bool isLast = info[2].ToBoolean();
   ssize_t count = -1;

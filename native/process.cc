@@ -18,22 +18,25 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <ctime>
-#include <string>
 
+#include "arguments.h"
 #include "bell.h"
 #include "peers.h"
 
 namespace {
+
+using sluice::ArrayOf;
+using sluice::NumberOf;
+using sluice::SystemError;
 
 // forbidCoreDumps(): of this process, and by the limit of those that it starts. By the limit alone a kernel that hands
 // dumps to a program would still make one; by the attribute no other process of this user may read the memory either.
 Napi::Value ForbidCoreDumps(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   const rlimit none = {0, 0};
-  if (setrlimit(RLIMIT_CORE, &none) != 0) throw Napi::Error::New(env, std::string("setrlimit: ") + std::strerror(errno));
-  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) throw Napi::Error::New(env, std::string("prctl: ") + std::strerror(errno));
+  if (setrlimit(RLIMIT_CORE, &none) != 0) throw SystemError(env, "setrlimit");
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) throw SystemError(env, "prctl");
   return env.Undefined();
 }
 
@@ -41,16 +44,13 @@ Napi::Value ForbidCoreDumps(const Napi::CallbackInfo& info) {
 // it, which is what array buffers have.
 Napi::Value DiscardPages(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
-    throw Napi::TypeError::New(env, "bytes must be a Uint8Array");
-  }
-  auto bytes = info[0].As<Napi::Uint8Array>();
+  auto bytes = ArrayOf<uint8_t>(info[0], "bytes");
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(bytes.Data());
   const uintptr_t first = (begin + page - 1) / page * page;
   const uintptr_t end = (begin + bytes.ByteLength()) / page * page;
   if (first < end && madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED) != 0) {
-    throw Napi::Error::New(env, std::string("madvise: ") + std::strerror(errno));
+    throw SystemError(env, "madvise");
   }
   return env.Undefined();
 }
@@ -60,17 +60,16 @@ constexpr unsigned int kNoExec = 8;  // MFD_NOEXEC_SEAL
 // openSharedMemory(bytes) -> descriptor of memory, all zeros, for processes that inherit it. Sealed: one that cut it would end the others.
 Napi::Value OpenSharedMemory(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (!info[0].IsNumber()) throw Napi::TypeError::New(env, "bytes must be a number");
-  const auto bytes = info[0].As<Napi::Number>().Int64Value();
+  const auto bytes = NumberOf(info[0], "bytes").Int64Value();
   int descriptor = memfd_create("sluice", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec);
   // Kernels before 6.3 don't know that flag; later ones may want it.
   if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create("sluice", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (descriptor < 0) throw Napi::Error::New(env, std::string("memfd_create: ") + std::strerror(errno));
+  if (descriptor < 0) throw SystemError(env, "memfd_create");
   if (ftruncate(descriptor, bytes) != 0 ||
       fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     const int code = errno;
     close(descriptor);
-    throw Napi::Error::New(env, std::string("memfd: ") + std::strerror(code));
+    throw SystemError(env, "memfd", code);
   }
   return Napi::Number::New(env, descriptor);
 }
@@ -78,23 +77,20 @@ Napi::Value OpenSharedMemory(const Napi::CallbackInfo& info) {
 // mapSharedMemory(descriptor) -> ArrayBuffer of all of it.
 Napi::Value MapSharedMemory(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (!info[0].IsNumber()) throw Napi::TypeError::New(env, "descriptor must be a number");
-  const int descriptor = info[0].As<Napi::Number>().Int32Value();
+  const int descriptor = NumberOf(info[0], "descriptor").Int32Value();
   struct stat facts = {};
-  if (fstat(descriptor, &facts) != 0) throw Napi::Error::New(env, std::string("fstat: ") + std::strerror(errno));
+  if (fstat(descriptor, &facts) != 0) throw SystemError(env, "fstat");
   const auto bytes = static_cast<size_t>(facts.st_size);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (memory == MAP_FAILED) throw Napi::Error::New(env, std::string("mmap: ") + std::strerror(errno));
+  if (memory == MAP_FAILED) throw SystemError(env, "mmap");
   return Napi::ArrayBuffer::New(env, memory, bytes, [bytes](Napi::Env, void* mapped) { munmap(mapped, bytes); });
 }
 
 // releaseMemory(bytes): that of the whole array buffer, which has none from now on. V8 waits for a collection, and counts: every few megabytes of such
 // memory make it collect its whole heap.
 Napi::Value ReleaseMemory(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  if (!info[0].IsTypedArray()) throw Napi::TypeError::New(env, "bytes must be a Uint8Array");
-  info[0].As<Napi::TypedArray>().ArrayBuffer().Detach();
-  return env.Undefined();
+  ArrayOf<uint8_t>(info[0], "bytes").ArrayBuffer().Detach();
+  return info.Env().Undefined();
 }
 
 // giveMemoryBack(): the C library keeps what was freed. All of it goes to the kernel, on a thread of Node's. An allocation meanwhile may wait for some milliseconds.
@@ -127,7 +123,7 @@ Napi::Value Schedule(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   Attributes attributes = {};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) {
-    throw Napi::Error::New(env, std::string("sched_getattr: ") + std::strerror(errno));
+    throw SystemError(env, "sched_getattr");
   }
   if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return env.Undefined();
   attributes.size = sizeof attributes;
@@ -136,20 +132,16 @@ Napi::Value Schedule(const Napi::CallbackInfo& info) {
   attributes.runtime_ns = static_cast<uint64_t>(info[1].ToNumber().DoubleValue() * 1e6);
   attributes.nice = std::min(attributes.nice + info[2].ToNumber().Int32Value(), 19);
   if (syscall(SYS_sched_setattr, 0, &attributes, 0) != 0) {
-    throw Napi::Error::New(env, std::string("sched_setattr: ") + std::strerror(errno));
+    throw SystemError(env, "sched_setattr");
   }
   return env.Undefined();
 }
 
 // A word of an Int32Array, in memory that threads share.
 int32_t* WordOf(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_int32_array || !info[1].IsNumber()) {
-    throw Napi::TypeError::New(env, "a word is one of an Int32Array, by its index");
-  }
-  auto words = info[0].As<Napi::Int32Array>();
-  const uint32_t index = info[1].As<Napi::Number>().Uint32Value();
-  if (index >= words.ElementLength()) throw Napi::RangeError::New(env, "there is no such word");
+  auto words = ArrayOf<int32_t>(info[0], "words");
+  const uint32_t index = NumberOf(info[1], "index").Uint32Value();
+  if (index >= words.ElementLength()) throw Napi::RangeError::New(info.Env(), "there is no such word");
   return words.Data() + index;
 }
 

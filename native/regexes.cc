@@ -107,13 +107,10 @@ void Free(void* expression) {
 }
 
 void Watch() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (pcre2_match_8 == nullptr || pcre2_code_copy_8 == nullptr || pcre2_jit_compile_8 == nullptr) return;
-    const std::array substitutes{tables::Substitute{"pcre2_match_8", reinterpret_cast<void*>(Match)},
-                                 tables::Substitute{"pcre2_code_free_8", reinterpret_cast<void*>(Free)}};
-    tables::Replace(substitutes);
-  });
+  if (pcre2_match_8 == nullptr || pcre2_code_copy_8 == nullptr || pcre2_jit_compile_8 == nullptr) return;
+  const std::array substitutes{tables::Substitute{"pcre2_match_8", reinterpret_cast<void*>(Match)},
+                               tables::Substitute{"pcre2_code_free_8", reinterpret_cast<void*>(Free)}};
+  tables::Replace(substitutes);
 }
 
 }  // namespace sluice::regexes

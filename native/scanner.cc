@@ -4,15 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "arguments.h"
 #include "content-types.h"
 #include "engine.h"
+#include "hex.h"
 #include "loader.h"
 #include "sandbox.h"
 
@@ -35,15 +36,14 @@ std::string TextOf(const Napi::Object& object, const char* key) {
 }
 
 template <typename Integer>
-Integer WholeNumberOf(const Napi::Object& object, const char* key) {
+Integer WholeNumberOf(const Napi::Value& value, const char* name) {
   // 2^53 - 1: beyond it a JavaScript number is not one whole number any more.
   constexpr double kSafe = 9007199254740991.0;
   constexpr double kLargest = std::min(kSafe, static_cast<double>(std::numeric_limits<Integer>::max()));
-  Napi::Value value = object.Get(key);
-  double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : -1;
+  const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : -1;
   // Zero would switch the limit off in libclamav.
   if (!(number >= 1 && number <= kLargest) || number != std::floor(number)) {
-    throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a whole number above zero");
+    throw Napi::TypeError::New(value.Env(), std::string(name) + " must be a whole number above zero");
   }
   return static_cast<Integer>(number);
 }
@@ -63,29 +63,8 @@ std::vector<std::string> DirectoriesOf(const Napi::Object& options) {
 }
 
 std::string BytesOf(const Napi::Object& object, const char* key) {
-  Napi::Value value = object.Get(key);
-  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
-    throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a Uint8Array");
-  }
-  auto bytes = value.As<Napi::Uint8Array>();
+  auto bytes = ArrayOf<uint8_t>(object.Get(key), key);
   return std::string(reinterpret_cast<const char*>(bytes.Data()), bytes.ByteLength());
-}
-
-uint64_t EpochOf(const Napi::CallbackInfo& info) {
-  double number = info[0].IsNumber() ? info[0].As<Napi::Number>().DoubleValue() : -1;
-  if (!(number >= 1 && number == std::floor(number))) {
-    throw Napi::TypeError::New(info.Env(), "epoch must be a whole number above zero");
-  }
-  return static_cast<uint64_t>(number);
-}
-
-// What hexadecimal digits stand for.
-std::string BytesOfHex(const std::string& hex) {
-  std::string bytes;
-  for (size_t at = 0; at + 1 < hex.size(); at += 2) {
-    bytes += static_cast<char>(std::strtoul(hex.substr(at, 2).c_str(), nullptr, 16));
-  }
-  return bytes;
 }
 
 std::vector<std::string> ListOf(const Napi::Object& object, const char* key) {
@@ -104,11 +83,7 @@ uint32_t ShareOf(const Napi::Object& gates, const char* key, size_t share_count)
   return share < 0 ? 0 : 1U << share;
 }
 
-uint32_t CountOf(const Napi::Object& object, const char* key) {
-  Napi::Value value = object.Get(key);
-  if (!value.IsNumber()) throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a number");
-  return value.As<Napi::Number>().Uint32Value();
-}
+uint32_t CountOf(const Napi::Object& object, const char* key) { return NumberOf(object.Get(key), key).Uint32Value(); }
 
 std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   if (value.IsNull()) return std::nullopt;
@@ -131,10 +106,7 @@ bool FlagOf(const Napi::Object& object, const char* key) {
 }
 
 std::vector<uint64_t> WindowsOf(Napi::Env env, const Napi::Value& value) {
-  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) {
-    throw Napi::TypeError::New(env, "windows must be a Float64Array");
-  }
-  auto numbers = value.As<Napi::Float64Array>();
+  auto numbers = ArrayOf<double>(value, "windows");
   constexpr double kHashes = 0x1p39;
   std::vector<uint64_t> windows;
   for (const double number : std::span(numbers.Data(), numbers.ElementLength())) {
@@ -152,16 +124,16 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
       TextOf(options, "temporaryDirectory"),
       TextOf(options, "marksDirectory"),
       {
-          WholeNumberOf<uint64_t>(limits, "maxScanSizeBytes"),
-          WholeNumberOf<uint64_t>(limits, "maxFileSizeBytes"),
-          WholeNumberOf<uint32_t>(limits, "maxFiles"),
-          WholeNumberOf<uint32_t>(limits, "maxRecursion"),
-          WholeNumberOf<uint32_t>(limits, "maxScanTimeMs"),
-          WholeNumberOf<uint64_t>(limits, "maxTemporaryBytes"),
+          WholeNumberOf<uint64_t>(limits.Get("maxScanSizeBytes"), "maxScanSizeBytes"),
+          WholeNumberOf<uint64_t>(limits.Get("maxFileSizeBytes"), "maxFileSizeBytes"),
+          WholeNumberOf<uint32_t>(limits.Get("maxFiles"), "maxFiles"),
+          WholeNumberOf<uint32_t>(limits.Get("maxRecursion"), "maxRecursion"),
+          WholeNumberOf<uint32_t>(limits.Get("maxScanTimeMs"), "maxScanTimeMs"),
+          WholeNumberOf<uint64_t>(limits.Get("maxTemporaryBytes"), "maxTemporaryBytes"),
       },
       FlagOf(options, "singlePass"),
       FlagOf(options, "imageHashes"),
-      WholeNumberOf<uint64_t>(options, "expectedSignatures"),
+      WholeNumberOf<uint64_t>(options.Get("expectedSignatures"), "expectedSignatures"),
       BytesOf(options, "infectedSample"),
       BytesOf(options, "cleanSample"),
       GatesOf(env, options.Get("gates")),
@@ -217,11 +189,11 @@ Napi::Value LoadEngine(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value ServeEngine(const Napi::CallbackInfo& info) {
-  return Napi::Boolean::New(info.Env(), engine::Serve(EpochOf(info)));
+  return Napi::Boolean::New(info.Env(), engine::Serve(WholeNumberOf<uint64_t>(info[0], "epoch")));
 }
 
 Napi::Value DiscardEngine(const Napi::CallbackInfo& info) {
-  engine::Discard(EpochOf(info));
+  engine::Discard(WholeNumberOf<uint64_t>(info[0], "epoch"));
   return info.Env().Undefined();
 }
 
@@ -254,7 +226,7 @@ Napi::Value GateStatisticsOf(const Napi::CallbackInfo& info) {
 
 // By the engine that serves, where it is the one that is meant and has gates.
 Napi::Value CountWindows(const Napi::CallbackInfo& info) {
-  const uint64_t epoch = EpochOf(info);
+  const uint64_t epoch = WholeNumberOf<uint64_t>(info[0], "epoch");
   const std::vector<uint64_t> windows = WindowsOf(info.Env(), info[1]);
   engine::Reference current = engine::Current();
   return Napi::Boolean::New(info.Env(), current && current->facts().epoch == epoch && current->CountWindows(windows));
@@ -293,10 +265,7 @@ struct Scanned {
 
 Scanned Scan(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
-    throw Napi::TypeError::New(env, "content must be a Uint8Array");
-  }
-  auto content = info[0].As<Napi::Uint8Array>();
+  auto content = ArrayOf<uint8_t>(info[0], "content");
   // A detached array looks empty too: there is nothing that could be called clean.
   if (content.ByteLength() == 0) throw Napi::TypeError::New(env, "content must not be empty or detached");
   engine::Reference current = engine::Current();
@@ -327,8 +296,7 @@ Napi::Value ScanPlain(const Napi::CallbackInfo& info) {
 
 Napi::Value TypeName(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (!info[0].IsNumber()) throw Napi::TypeError::New(env, "type must be a number");
-  const std::string_view name = content_types::NameOf(info[0].As<Napi::Number>().Uint32Value());
+  const std::string_view name = content_types::NameOf(NumberOf(info[0], "type").Uint32Value());
   if (name.empty()) return env.Null();
   return Napi::String::New(env, name.data(), name.size());
 }

@@ -3,21 +3,18 @@
 #include "seven-zip.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <initializer_list>
 #include <utility>
 #include <vector>
 
 #include "held.h"
+#include "streams.h"
 
 namespace sluice::seven_zip {
 namespace {
 
-using streams::Bytes;
-
-constexpr uint8_t kMagic[] = {'7', 'z', 0xbc, 0xaf, 0x27, 0x1c};
+constexpr std::string_view kMagic = "7z\xbc\xaf\x27\x1c";
 constexpr size_t kStart = 32;
 
 enum Id : uint8_t {
@@ -208,11 +205,8 @@ Bytes Unpack(const Streams& streams, Bytes bytes, Held& held) {
   const Bytes packed = bytes.subspan(kStart + static_cast<size_t>(streams.packed_at), static_cast<size_t>(streams.packed_size));
   if (coder.id == kCopy) return packed;
   if (coder.id != kLzma || coder.properties.size() != kProperties) throw Broken();
-  std::array<uint8_t, kProperties + 8> header;
-  std::copy(coder.properties.begin(), coder.properties.end(), header.begin());
-  for (size_t i = 0; i < 8; i++) header[kProperties + i] = static_cast<uint8_t>(streams.unpacked_size >> (8 * i));
   streams::Output output(&held, kHeaderMax, streams::Clock::now() + kPatience);
-  if (streams::UnpackLzma(header, packed, output) != streams::End::kWhole) throw Broken();
+  if (streams::UnpackLzma(coder.properties, streams.unpacked_size, packed, output) != streams::End::kWhole) throw Broken();
   return held.bytes();
 }
 
@@ -241,16 +235,10 @@ Reading ReadHeader(Bytes bytes, Bytes header) {
   return Reading::kDamaged;
 }
 
-uint64_t Long(Bytes bytes, size_t at) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < 8; i++) value |= static_cast<uint64_t>(bytes[at + i]) << (8 * i);
-  return value;
-}
-
 }  // namespace
 
 Reading Read(Bytes bytes) {
-  if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) return Reading::kNone;
+  if (!Has(bytes, 0, kMagic)) return Reading::kNone;
   if (bytes.size() < kStart) return Reading::kDamaged;
   const uint64_t offset = Long(bytes, 12);
   const uint64_t size = Long(bytes, 20);

@@ -2,7 +2,9 @@
 // How a 7z is packed: libclamav knows some of its methods, and calls a member by another one clean.
 #pragma once
 
-#include "streams.h"
+#include <cstdint>
+
+#include "bytes.h"
 
 namespace sluice::seven_zip {
 
@@ -16,6 +18,6 @@ enum class Reading : uint8_t {
   kDamaged,
 };
 
-Reading Read(streams::Bytes bytes);
+Reading Read(Bytes bytes);
 
 }  // namespace sluice::seven_zip

@@ -13,10 +13,14 @@
 #include <cstring>
 #include <string>
 
+#include "arguments.h"
 #include "connections.h"
 #include "sweeps.h"
 
 namespace {
+
+using sluice::NumberOf;
+using sluice::SystemError;
 
 // Connections that wait to be accepted; the kernel cuts it to net.core.somaxconn (4096). They wait for a server that
 // starts anew, too.
@@ -25,13 +29,6 @@ constexpr int kBacklog = 4096;
 // that much was there: with the kernel's own bound (6 to 32 MB) a body near the limit is read in one turn of the event loop, in
 // which nobody else is served. Debian allows 208 KB (net.core.rmem_max).
 constexpr int kUnreadBytes = 256 * 1024;
-
-Napi::Error SystemError(Napi::Env env, const char* call, int code) {
-  Napi::Error error = Napi::Error::New(env, std::string(call) + ": " + std::strerror(code));
-  const char* name = code == EADDRINUSE ? "EADDRINUSE" : code == EACCES ? "EACCES" : code == EADDRNOTAVAIL ? "EADDRNOTAVAIL" : nullptr;
-  if (name != nullptr) error.Value().Set("code", Napi::String::New(env, name));
-  return error;
-}
 
 // openListener(address, port) -> descriptor. The address is a numeric one; without SO_REUSEPORT nobody else can join.
 Napi::Value OpenListener(const Napi::CallbackInfo& info) {
@@ -60,7 +57,7 @@ Napi::Value OpenListener(const Napi::CallbackInfo& info) {
   }
 
   const int descriptor = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) throw SystemError(env, "socket", errno);
+  if (descriptor < 0) throw SystemError(env, "socket");
   const int on = 1;
   const int off = 0;
   setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -90,7 +87,7 @@ Napi::Value OpenUnixListener(const Napi::CallbackInfo& info) {
   std::memcpy(address.sun_path, path.c_str(), path.size());
 
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) throw SystemError(env, "socket", errno);
+  if (descriptor < 0) throw SystemError(env, "socket");
   const mode_t before = umask(0777 & ~mode);
   const int bound = bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof(address));
   const int code = errno;
@@ -111,11 +108,10 @@ Napi::Value OpenUnixListener(const Napi::CallbackInfo& info) {
 // listenerPort(descriptor) -> the port that a listening socket has.
 Napi::Value ListenerPort(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (!info[0].IsNumber()) throw Napi::TypeError::New(env, "listenerPort wants a descriptor");
   sockaddr_storage storage = {};
   socklen_t length = sizeof(storage);
-  if (getsockname(info[0].As<Napi::Number>().Int32Value(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
-    throw SystemError(env, "getsockname", errno);
+  if (getsockname(NumberOf(info[0], "descriptor").Int32Value(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
+    throw SystemError(env, "getsockname");
   }
   const bool is_six = storage.ss_family == AF_INET6;
   const uint16_t port = is_six ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port : reinterpret_cast<sockaddr_in*>(&storage)->sin_port;

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdlib>
 #include <cwchar>
-#include <mutex>
 #include <span>
 
 #include "allocations.h"
@@ -94,12 +93,9 @@ bool IsAsExpected() {
 }  // namespace
 
 void Watch() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (!IsAsExpected()) return;
-    const std::array substitutes{tables::Substitute{"cli_ac_initdata", reinterpret_cast<void*>(Make)}};
-    tables::Replace(substitutes);
-  });
+  if (!IsAsExpected()) return;
+  const std::array substitutes{tables::Substitute{"cli_ac_initdata", reinterpret_cast<void*>(Make)}};
+  tables::Replace(substitutes);
 }
 
 int Make(void* data, uint32_t parts, uint32_t logical, uint32_t offsets, uint8_t tracked) {

@@ -11,6 +11,7 @@
 #include <zstd_errors.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -24,10 +25,6 @@ constexpr uint64_t kMemoryLimit = 256ULL << 20;
 constexpr size_t kLzmaHeader = 13;
 constexpr uint32_t kSkippableMagic = 0x184D2A50;
 
-uint32_t Word(Bytes bytes, size_t at) {
-  return bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | static_cast<uint32_t>(bytes[at + 3]) << 24;
-}
-
 // The format has no magic. As liblzma does it: a size of the dictionary that encoders use, and a likely size of what is in it.
 bool IsLzma(Bytes bytes) {
   constexpr uint8_t kPropertiesEnd = 9 * 5 * 5;
@@ -37,7 +34,7 @@ bool IsLzma(Bytes bytes) {
   const bool is_usual = dictionary == UINT32_MAX || dictionary == lowest || dictionary == 3 * lowest;
   constexpr uint32_t kSmallest = 4096;
   if (dictionary < kSmallest || !is_usual) return false;
-  const uint64_t size = Word(bytes, 5) | static_cast<uint64_t>(Word(bytes, 9)) << 32;
+  const uint64_t size = Long(bytes, 5);
   return size == UINT64_MAX || (size != 0 && size < 1ULL << 40);
 }
 
@@ -274,11 +271,11 @@ Kind KindOf(Bytes bytes) {
     case 0x1f:
       return bytes[1] == 0x8b && bytes[2] == 8 ? Kind::kGzip : Kind::kNone;
     case 'B':
-      return bytes[1] == 'Z' && bytes[2] == 'h' && bytes[3] >= '1' && bytes[3] <= '9' ? Kind::kBzip2 : Kind::kNone;
+      return Has(bytes, 1, "Zh") && bytes[3] >= '1' && bytes[3] <= '9' ? Kind::kBzip2 : Kind::kNone;
     case 0xfd:
-      return bytes.size() >= 6 && std::memcmp(bytes.data() + 1, "7zXZ\0", 5) == 0 ? Kind::kXz : Kind::kNone;
+      return Has(bytes, 1, std::string_view("7zXZ\0", 5)) ? Kind::kXz : Kind::kNone;
     case 'L':
-      return std::memcmp(bytes.data(), "LZIP", 4) == 0 ? Kind::kLzip : Kind::kNone;
+      return Has(bytes, 0, "LZIP") ? Kind::kLzip : Kind::kNone;
     default:
       break;
   }
@@ -349,7 +346,11 @@ End UnpackDeflate(Bytes bytes, Output& output) {
   return Inflate(bytes, -MAX_WBITS, output, consumed);
 }
 
-End UnpackLzma(Bytes header, Bytes bytes, Output& output) {
+End UnpackLzma(Bytes properties, uint64_t size, Bytes bytes, Output& output) {
+  constexpr size_t kProperties = 5;
+  std::array<uint8_t, kLzmaHeader> header;
+  std::copy_n(properties.begin(), kProperties, header.begin());
+  for (size_t at = 0; at < sizeof size; at++) header[kProperties + at] = static_cast<uint8_t>(size >> (8 * at));
   size_t consumed = 0;
   return Unlzma(Kind::kLzma, header, bytes, output, consumed);
 }

@@ -6,13 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 
+#include "bytes.h"
 #include "held.h"
 
 namespace sluice::streams {
 
-using Bytes = std::span<const uint8_t>;
 using Clock = std::chrono::steady_clock;
 
 enum class Kind : uint8_t {
@@ -85,8 +84,8 @@ Unpacked Unpack(Kind kind, Bytes bytes, Output& output);
 // What the only stream of an .xz file unpacks to, by its index. Nothing: there is no index, or something that libclamav may not unpack.
 std::optional<uint64_t> SizeInXz(Bytes bytes);
 
-// One stream without a header of its own; that of a .lzma file lies elsewhere.
+// One stream without a header of its own. Of LZMA that has five bytes of properties, and how much there is; UINT64_MAX: its end is marked.
 End UnpackDeflate(Bytes bytes, Output& output);
-End UnpackLzma(Bytes header, Bytes bytes, Output& output);
+End UnpackLzma(Bytes properties, uint64_t size, Bytes bytes, Output& output);
 
 }  // namespace sluice::streams

@@ -9,14 +9,15 @@
 #include <numeric>
 #include <tuple>
 
+#include "bytes.h"
 #include "rarity.h"
-#include "word.h"
 
 namespace sluice::stretches {
 namespace {
 
 using patterns::Item;
 using patterns::kUnbounded;
+using patterns::LengthOf;
 using patterns::Part;
 
 constexpr size_t kWord = sizeof(uint64_t);
@@ -131,12 +132,6 @@ std::vector<Best> PlacesOf(const std::vector<Item>& items) {
   return places;
 }
 
-uint32_t LengthOf(std::span<const Item> items) {
-  uint64_t sum = 0;
-  for (const Item& item : items) sum += item.length;
-  return static_cast<uint32_t>(std::min<uint64_t>(sum, kUnbounded / 2));
-}
-
 // Value and mask of eight bytes, or of fewer where something comes whose length isn't known.
 std::pair<uint64_t, uint64_t> WordOf(const std::vector<Item>& items, size_t at) {
   std::pair<uint64_t, uint64_t> word{0, 0};
@@ -203,7 +198,7 @@ bool Finder::AddParts(const std::vector<Part>& parts, const Signature& signature
     if (offset.is_fixed()) bests = {Best{}};
     if (bests.empty()) return false;
     uint32_t behind = 0;
-    for (index++; index < parts.size() && is_with_former(index); index++) behind += parts[index].gap + parts[index].length();
+    for (index++; index < parts.size() && is_with_former(index); index++) behind += parts[index].gap + LengthOf(parts[index].items);
     const uint16_t type = index == parts.size() ? signature.type : 0;
     if (behind > 0 && type != 0) types_behind_.insert(type);
     for (const Best& best : bests) {

@@ -13,55 +13,40 @@
 namespace sluice::zip {
 namespace {
 
-using streams::Bytes;
-
 constexpr size_t kLocalBytes = 30;
 constexpr size_t kCentralBytes = 46;
 constexpr size_t kEndBytes = 22;
 constexpr size_t kEnd64Bytes = 56;
 constexpr size_t kLocatorBytes = 20;
 constexpr size_t kCommentMax = 65'535;
-constexpr const char* kLocal = "PK\3\4";
-constexpr const char* kCentral = "PK\1\2";
-constexpr const char* kEnd = "PK\5\6";
-constexpr const char* kEnd64 = "PK\6\6";
-constexpr const char* kLocator = "PK\6\7";
-constexpr const char* kSignature = "PK\5\5";
-constexpr const char* kSpanned = "PK\7\10";
-constexpr const char* kSingle = "PK00";
+constexpr std::string_view kLocal = "PK\3\4";
+constexpr std::string_view kCentral = "PK\1\2";
+constexpr std::string_view kEnd = "PK\5\6";
+constexpr std::string_view kEnd64 = "PK\6\6";
+constexpr std::string_view kLocator = "PK\6\7";
+constexpr std::string_view kSignature = "PK\5\5";
+constexpr std::string_view kSpanned = "PK\7\10";
+constexpr std::string_view kSingle = "PK00";
 constexpr uint16_t kStored = 0;
 constexpr uint16_t kEncryptedFlag = 1;
 constexpr uint16_t kHasEndFlag = 2;
 constexpr uint16_t kSizesBehindFlag = 8;
 constexpr uint32_t kIn64 = UINT32_MAX;
 
-uint32_t Number(Bytes bytes, size_t at, size_t size) {
-  uint32_t number = 0;
-  for (size_t i = 0; i < size; i++) number |= static_cast<uint32_t>(bytes[at + i]) << (8 * i);
-  return number;
-}
-uint16_t Half(Bytes bytes, size_t at) { return static_cast<uint16_t>(Number(bytes, at, 2)); }
-uint32_t Word(Bytes bytes, size_t at) { return Number(bytes, at, 4); }
-uint64_t Long(Bytes bytes, size_t at) { return Word(bytes, at) | static_cast<uint64_t>(Word(bytes, at + 4)) << 32; }
-
-bool Is(Bytes bytes, size_t at, const char* magic) {
-  return at <= bytes.size() && bytes.size() - at >= 4 && std::memcmp(bytes.data() + at, magic, 4) == 0;
-}
-
 // The next place from `at` on; nothing: none before `end`.
-std::optional<size_t> Find(Bytes bytes, size_t at, size_t end, const char* magic) {
+std::optional<size_t> Find(Bytes bytes, size_t at, size_t end, std::string_view magic) {
   if (at >= end) return std::nullopt;
-  const void* found = memmem(bytes.data() + at, end - at, magic, 4);
+  const void* found = memmem(bytes.data() + at, end - at, magic.data(), magic.size());
   if (found == nullptr) return std::nullopt;
   return static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
 }
 
-std::optional<size_t> FindLast(Bytes bytes, size_t end, const char* magic) {
+std::optional<size_t> FindLast(Bytes bytes, size_t end, std::string_view magic) {
   while (end > 0) {
     const void* found = memrchr(bytes.data(), magic[0], end);
     if (found == nullptr) return std::nullopt;
     end = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
-    if (Is(bytes, end, magic)) return end;
+    if (Has(bytes, end, magic)) return end;
   }
   return std::nullopt;
 }
@@ -79,7 +64,7 @@ struct Local {
 };
 
 std::optional<Local> LocalAt(Bytes bytes, uint64_t at) {
-  if (at >= bytes.size() || bytes.size() - at < kLocalBytes || !Is(bytes, at, kLocal)) return std::nullopt;
+  if (at >= bytes.size() || bytes.size() - at < kLocalBytes || !Has(bytes, at, kLocal)) return std::nullopt;
   const size_t data = at + kLocalBytes + Half(bytes, at + 26) + Half(bytes, at + 28);
   if (data > bytes.size()) return std::nullopt;
   return Local{Half(bytes, at + 6), Half(bytes, at + 8), Word(bytes, at + 18), Word(bytes, at + 22), data};
@@ -135,7 +120,7 @@ class Reader {
     reading_.is_cut = directories_ == 0 && begins;
     reading_.is_doubtful = directories_ == 0 && !begins;
     reading_.is_zip = true;
-    if (directories_ > 1 || !(begins || Is(bytes_, 0, kEnd))) opens_all_ = false;
+    if (directories_ > 1 || !(begins || Has(bytes_, 0, kEnd))) opens_all_ = false;
     ReadGaps();
     if (directories_ == 0 && all_.empty()) return {};
     reading_.members = opens_all_ ? std::move(unopened_) : std::move(all_);
@@ -144,7 +129,7 @@ class Reader {
   }
 
  private:
-  bool Begins() const { return Is(bytes_, 0, kLocal) || Is(bytes_, 0, kSpanned) || Is(bytes_, 0, kSingle); }
+  bool Begins() const { return Has(bytes_, 0, kLocal) || Has(bytes_, 0, kSpanned) || Has(bytes_, 0, kSingle); }
 
   // From the last one on. Those inside of what another one has are the business of that one's members.
   void ReadEnds() {
@@ -173,12 +158,12 @@ class Reader {
     uint64_t size = Word(bytes_, at + 12);
     uint64_t offset = Word(bytes_, at + 16);
     size_t end = at;
-    if (at >= kLocatorBytes && Is(bytes_, at - kLocatorBytes, kLocator)) {
+    if (at >= kLocatorBytes && Has(bytes_, at - kLocatorBytes, kLocator)) {
       const size_t locator = at - kLocatorBytes;
       const uint64_t said = Long(bytes_, locator + 8);
       const size_t before = locator >= kEnd64Bytes ? locator - kEnd64Bytes : 0;
-      const size_t record = Is(bytes_, before, kEnd64) ? before : said < locator ? static_cast<size_t>(said) : locator;
-      if (Is(bytes_, record, kEnd64) && bytes_.size() - record >= kEnd64Bytes) {
+      const size_t record = Has(bytes_, before, kEnd64) ? before : said < locator ? static_cast<size_t>(said) : locator;
+      if (Has(bytes_, record, kEnd64) && bytes_.size() - record >= kEnd64Bytes) {
         size = Long(bytes_, record + 40);
         offset = Long(bytes_, record + 48);
         end = record;
@@ -188,14 +173,14 @@ class Reader {
     const bool is_empty = size == 0 && Half(bytes_, at + 10) == 0;
     if (size > end) {
       // A program that reads zips holds the four bytes as well, and no tool finds a directory by them.
-      if (offset < end && (Begins() || Is(bytes_, offset, kCentral))) ReadDirectory(offset, end, end - offset, 0, at);
+      if (offset < end && (Begins() || Has(bytes_, offset, kCentral))) ReadDirectory(offset, end, end - offset, 0, at);
       return;
     }
     const size_t start = end - static_cast<size_t>(size);
-    const bool is_there = is_empty || Is(bytes_, start, kCentral);
+    const bool is_there = is_empty || Has(bytes_, start, kCentral);
     if (is_there) ReadDirectory(start, end, size, start - offset, at);
     // Tools differ in what they believe.
-    if (offset != start && offset < end && Is(bytes_, offset, kCentral)) ReadDirectory(offset, end, end - offset, 0, at);
+    if (offset != start && offset < end && Has(bytes_, offset, kCentral)) ReadDirectory(offset, end, end - offset, 0, at);
   }
 
   // `base` is what offsets are counted from.
@@ -204,7 +189,7 @@ class Reader {
     if (base != 0) opens_all_ = false;
     Cover(end_record, end_record + kEndBytes);
     size_t at = start;
-    while (end - at >= kCentralBytes && Is(bytes_, at, kCentral)) {
+    while (end - at >= kCentralBytes && Has(bytes_, at, kCentral)) {
       // Thousands of directories may have the same records.
       if (++records_ > members_max_) reading_.is_too_many = true;
       if (reading_.is_too_many) return;
@@ -219,7 +204,7 @@ class Reader {
       at = next;
     }
     Cover(start, at);
-    if (at - start < size && !Is(bytes_, at, kSignature) && !Is(bytes_, at, kEnd64)) Contradict("its directory breaks off");
+    if (at - start < size && !Has(bytes_, at, kSignature) && !Has(bytes_, at, kEnd64)) Contradict("its directory breaks off");
   }
 
   void TakeEntry(const Entry& entry, uint64_t base) {
@@ -319,12 +304,12 @@ class Reader {
   std::map<size_t, size_t> covers_;
 };
 
-bool HasMagic(Bytes bytes, const char* magic) {
+bool HasMagic(Bytes bytes, std::string_view magic) {
   const uint8_t* end = bytes.data() + bytes.size() - 1;
   for (const uint8_t* at = bytes.data() + 2; at < end; at++) {
     at = static_cast<const uint8_t*>(std::memchr(at, magic[2], static_cast<size_t>(end - at)));
     if (at == nullptr) return false;
-    if (std::memcmp(at - 2, magic, 4) == 0) return true;
+    if (std::memcmp(at - 2, magic.data(), magic.size()) == 0) return true;
   }
   return false;
 }

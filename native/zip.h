@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "streams.h"
+#include "bytes.h"
 
 namespace sluice::zip {
 
@@ -43,7 +43,7 @@ struct Reading {
 };
 
 // Costs a look at the first and the last bytes of what is no zip.
-bool MayBeZip(streams::Bytes bytes);
-Reading Read(streams::Bytes bytes, size_t members_max);
+bool MayBeZip(Bytes bytes);
+Reading Read(Bytes bytes, size_t members_max);
 
 }  // namespace sluice::zip

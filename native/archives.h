@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Archives whose members lie in them as they are: ar (packages of Debian, static libraries), tar and RPM.
+#pragma once
+
+#include <vector>
+
+#include "bytes.h"
+
+namespace sluice::archives {
+
+struct Archive {
+  const char* name;
+  // Those that libclamav doesn't open. Of a tar also what begins like another one behind the end, or behind what is damaged; of an RPM the
+  // only stream, of a cpio as a rule.
+  std::vector<Bytes> members;
+  // It ends within a member, or before the first one.
+  bool is_cut = false;
+  // Something else stands where a header must.
+  bool is_damaged = false;
+};
+
+// Most contents are none, some are more than one.
+std::vector<Archive> Read(Bytes bytes);
+
+}  // namespace sluice::archives
