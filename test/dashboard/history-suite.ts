@@ -62,6 +62,13 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
       await page.waitForURL(/q=%3D1%2B/);
       await page.getByText('1 scan').first().waitFor();
       t.strictSame(await shown(), ['=1+1.csv']);
+      await page.getByRole('button', { name: 'Duration' }).click();
+      await page.waitForURL(/sort=/);
+      await field.fill('nothing');
+      await page.waitForURL(/q=nothing/);
+      await page.goBack();
+      await page.getByText('1 scan').first().waitFor();
+      t.equal(await field.inputValue(), '=1+');
       await page.getByRole('combobox', { name: 'Search by' }).click();
       await page.getByRole('option', { name: 'SHA-256' }).click();
       await field.fill(EICAR_SHA256.slice(1));

@@ -107,6 +107,7 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     t.match(await post(`${server.url}/web/auth/login`, { email, password: PASSWORD }), { status: 403 });
     await dialog.getByRole('button', { name: 'Restore' }).click();
     await dialog.getByRole('button', { name: 'Suspend' }).waitFor();
+    const again = await signInByWire(server.url, email, PASSWORD);
     await dialog.getByRole('button', { name: 'Revoke the key the office' }).click();
     await page.getByText('This cannot be undone.').waitFor();
     await page.keyboard.press('Escape');
@@ -114,6 +115,10 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     await dialog.getByRole('button', { name: 'Revoke the key the office' }).click();
     await page.getByRole('button', { name: 'Revoke', exact: true }).click();
     await dialog.getByText('No keys.').waitFor();
+    t.equal((await ask(`${server.url}/web/quota`, { headers: bearer(again.accessToken) })).status, 200);
+    await dialog.getByRole('button', { name: 'End all sessions' }).click();
+    await dialog.getByText('Signed in nowhere.').waitFor();
+    t.equal((await ask(`${server.url}/web/quota`, { headers: bearer(again.accessToken) })).status, 401);
     await dialog.getByRole('button', { name: 'Delete' }).click();
     const sure = dialog.getByRole('button', { name: 'Delete for good' });
     t.ok(await sure.isDisabled(), 'not before the address is typed');

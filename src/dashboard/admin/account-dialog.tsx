@@ -136,12 +136,12 @@ function Rights({ account, plans, isOwn }: RightsProps) {
 type Revoked = Pick<AccountDetail['keyList'][number], 'uuid' | 'name'>;
 
 function Revoke({ id, apiKey, close }: { readonly id: string; readonly apiKey: Revoked; readonly close: () => void }) {
-  const change = useChange(id, t.revoked, close);
+  const change = useChange(id, keyTexts.revoked, close);
   return (
     <Question
       title={keyTexts.revokeTitle}
       text={keyTexts.revokeText(visibleName(apiKey.name))}
-      action={t.revoke}
+      action={keyTexts.revoke}
       isPending={change.isPending}
       act={() => change.mutate({ method: 'DELETE', path: `/keys/${apiKey.uuid}` })}
       close={close}
@@ -174,7 +174,7 @@ function Keys({ keyList, revoke }: KeysProps) {
               aria-label={t.revokeOf(visibleName(name))}
               onClick={() => revoke({ uuid, name })}
             >
-              {t.revoke}
+              {keyTexts.revoke}
             </Button>
           </li>
         ))}

@@ -73,10 +73,20 @@ function Paging({ page, total, go }: PagingProps) {
       <span className="small dimmed">
         {t.count(number(end - PAGE + 1), number(Math.min(total, end)), number(total))}
       </span>
-      <ActionIcon variant="default" aria-label={t.previous} disabled={page === 1} onClick={() => go(page - 1)}>
+      <ActionIcon
+        variant="default"
+        aria-label={common.common.previousPage}
+        disabled={page === 1}
+        onClick={() => go(page - 1)}
+      >
         <PreviousIcon />
       </ActionIcon>
-      <ActionIcon variant="default" aria-label={t.next} disabled={end >= total} onClick={() => go(page + 1)}>
+      <ActionIcon
+        variant="default"
+        aria-label={common.common.nextPage}
+        disabled={end >= total}
+        onClick={() => go(page + 1)}
+      >
         <NextIcon />
       </ActionIcon>
     </div>

@@ -9,6 +9,7 @@ import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
+import { texts as common } from '../texts.ts';
 import { type AuditLine, readAudit } from './api.ts';
 import { texts } from './texts.ts';
 
@@ -25,7 +26,7 @@ export function AuditPage() {
   return (
     <>
       <PageTitle title={texts.pages.audit} lead={t.lead}>
-        <DownloadButton path="/web/admin/audit/export" name="sluice-audit.csv" label={t.export} />
+        <DownloadButton path="/web/admin/audit/export" name="sluice-audit.csv" label={common.common.export} />
       </PageTitle>
       <section className="panel" aria-label={texts.pages.audit}>
         <Awaited query={log} skeleton={<LinesSkeleton lines={8} height={30} />} />

@@ -30,7 +30,7 @@ export function Account() {
         <section className="panel">
           <h2 className="panel-title">{t.profile}</h2>
           <Awaited query={me} skeleton={<LinesSkeleton lines={4} height={36} />} />
-          {me.data !== undefined && <NameForm key={me.data.name} user={me.data} />}
+          {me.data !== undefined && <NameForm user={me.data} />}
         </section>
         <section className="panel">
           <h2 className="panel-title">{t.changeEmail}</h2>
@@ -64,15 +64,16 @@ function useChange(done: string, onDone: () => void) {
 }
 
 function NameForm({ user }: { readonly user: User }) {
-  const [name, setName] = useState(user.name);
-  const change = useChange(t.nameSaved, () => undefined);
+  const [typed, setTyped] = useState<string | null>(null);
+  const name = typed ?? user.name;
+  const change = useChange(t.nameSaved, () => setTyped(null));
   function submit(): void {
     if (nameError(name) === null) change.mutate({ name });
   }
   return (
     <Form onSubmit={submit} sends={change}>
       <dl className="facts">
-        <dt>{t.email}</dt>
+        <dt>{texts.fields.email}</dt>
         <dd className="name">{visibleName(user.email)}</dd>
         <dt>{t.since}</dt>
         <dd>
@@ -83,9 +84,9 @@ function NameForm({ user }: { readonly user: User }) {
         label={t.name}
         autoComplete="name"
         value={name}
-        // What is saved makes this form anew: text that is typed meanwhile would be lost.
+        // What is saved takes the place of what is typed.
         readOnly={change.isPending}
-        onChange={({ currentTarget }) => setName(currentTarget.value)}
+        onChange={({ currentTarget }) => setTyped(currentTarget.value)}
         error={name === user.name ? null : (nameError(name) ?? errorAt(change.error, 'name'))}
       />
       <FormProblem error={change.error} fields={['name']} />
@@ -169,7 +170,7 @@ function PasswordForm({ email }: { readonly email: string }) {
         error={(isTried && errors.current) || errorAt(change.error, 'currentPassword')}
       />
       <Password
-        label={t.newPassword}
+        label={texts.fields.newPassword}
         description={t.passwordHint}
         autoComplete="new-password"
         value={newPassword}

@@ -31,7 +31,7 @@ export function HistoryPages({ page: found, isSearch, change }: PagesProps) {
           variant="default"
           size="compact-sm"
           disabled={page === 0}
-          aria-label={t.previousPage}
+          aria-label={texts.common.previousPage}
           onClick={() => change({ page })}
           leftSection={<PreviousIcon size={14} />}
         >
@@ -42,7 +42,7 @@ export function HistoryPages({ page: found, isSearch, change }: PagesProps) {
           variant="default"
           size="compact-sm"
           disabled={page + 1 >= totalPages}
-          aria-label={t.nextPage}
+          aria-label={texts.common.nextPage}
           onClick={() => change({ page: page + 2 })}
           rightSection={<NextIcon size={14} />}
         >

@@ -43,7 +43,7 @@ export function History() {
         <DownloadButton
           path={`/web/scans/stats/export?${filtersOf(search)}`}
           name="sluice-scans.csv"
-          label={t.export}
+          label={texts.common.export}
           disabled={isImpossible(search)}
         />
       </PageTitle>

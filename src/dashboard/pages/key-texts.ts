@@ -8,7 +8,6 @@ export const texts = {
   may: 'What it may do',
   scopes: { scan: 'Scan', read: 'Read' },
   scopeHints: { scan: 'Scan files and URLs', read: 'Ask for scans, the account and webhooks' },
-  mayMissing: 'Choose at least one',
   limit: 'Scans per hour',
   limitHint: 'As the account',
   expires: 'Expires',
@@ -17,7 +16,6 @@ export const texts = {
   madeOnce: 'Copy it now: it is not shown again. Sluice keeps only a hash of it.',
   value: 'Key',
   ready: 'Ready to use',
-  done: 'I have copied it',
   columns: {
     name: 'Name',
     value: 'Key',

@@ -4,6 +4,7 @@ import { type Key, type Scope, scopes } from '../api/shapes.ts';
 import { limitError, nameError } from '../parts/field-rules.ts';
 import { instantOf, localMinute } from '../parts/format.ts';
 import { errorAt } from '../parts/problem.tsx';
+import { texts } from '../texts.ts';
 import { texts as t } from './key-texts.ts';
 
 export interface KeyFields {
@@ -70,7 +71,7 @@ export function KeyInputs({ fields, change, isTried, error }: InputsProps) {
         label={t.may}
         value={[...fields.scopes]}
         onChange={(chosen) => change({ ...fields, scopes: scopes.filter((scope) => chosen.includes(scope)) })}
-        error={(isTried && fields.scopes.length === 0 && t.mayMissing) || errorAt(error, 'scopes')}
+        error={(isTried && fields.scopes.length === 0 && texts.fields.noneChosen) || errorAt(error, 'scopes')}
       >
         <div className="stack keys-scopes">
           {scopes.map((scope) => (

@@ -27,7 +27,7 @@ export function NewKey({ close }: { readonly close: () => void }) {
       fieldNames={KEY_FIELDS}
       fields={(state) => <KeyInputs fields={fields} change={setFields} {...state} />}
       made={({ value }) => (
-        <Once hint={t.madeOnce} label={t.value} value={value} done={t.done} close={close}>
+        <Once hint={t.madeOnce} label={t.value} value={value} close={close}>
           <Examples value={value} />
         </Once>
       )}

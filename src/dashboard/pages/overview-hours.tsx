@@ -5,7 +5,7 @@ import { useQuery } from '@tanstack/react-query';
 import { hoursQuery } from '../api/queries.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { clock, instantOf, number } from '../parts/format.ts';
-import { colourOf } from '../parts/outcomes.tsx';
+import { BarTable, colourOf } from '../parts/outcomes.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
@@ -41,27 +41,11 @@ export function Hours() {
         />
       </div>
       <p className="dimmed small overview-note">{t.lastDay(number(refused))}</p>
-      <div className="unseen">
-        <table>
-          <caption>{t.hours}</caption>
-          <thead>
-            <tr>
-              <th scope="col">{t.hour}</th>
-              <th scope="col">{t.used}</th>
-              <th scope="col">{t.refused}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {hours.data.map((one) => (
-              <tr key={one.hour}>
-                <th scope="row">{clock(instantOf(one.hour))}</th>
-                <td>{number(one.used)}</td>
-                <td>{number(one.refused)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <BarTable
+        caption={t.hours}
+        head={[t.hour, t.used, t.refused]}
+        rows={bars.map((bar) => [bar.name, bar.used, bar.refused])}
+      />
     </>
   );
 }

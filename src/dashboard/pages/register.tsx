@@ -68,7 +68,7 @@ function RegisterForm() {
           error={errorAt(register.error, 'name')}
         />
         <TextInput
-          label={t.email}
+          label={texts.fields.email}
           type="email"
           autoComplete="username"
           value={email}
@@ -76,7 +76,7 @@ function RegisterForm() {
           error={(isTried && errors.email) || errorAt(register.error, 'email')}
         />
         <Password
-          label={t.password}
+          label={texts.fields.password}
           description={t.passwordHint}
           autoComplete="new-password"
           value={password}

@@ -64,7 +64,7 @@ function RequestForm() {
       <p className="page-lead">{t.lead}</p>
       <FormProblem error={request.error} fields={['email']} />
       <TextInput
-        label={t.email}
+        label={texts.fields.email}
         type="email"
         autoComplete="username"
         value={email}
@@ -104,7 +104,7 @@ function NewPassword({ token }: { readonly token: string }) {
     <Form onSubmit={submit} sends={reset}>
       <FormProblem error={reset.error} fields={['newPassword']} />
       <Password
-        label={t.newPassword}
+        label={texts.fields.newPassword}
         description={texts.register.passwordHint}
         autoComplete="new-password"
         value={newPassword}

@@ -87,7 +87,7 @@ function UrlForm() {
         leftSection={<LinkIcon />}
         value={url}
         onChange={({ currentTarget }) => setUrl(currentTarget.value)}
-        error={isTried && isWrong && t.urlWrong}
+        error={isTried && isWrong && texts.fields.urlWrong}
       />
       <Button type="submit" variant="default">
         {t.scanUrl}

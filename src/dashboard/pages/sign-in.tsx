@@ -40,7 +40,7 @@ export function SignIn() {
         {!isCodeMissing(signIn.error) && <FormProblem error={signIn.error} fields={['email', 'password', 'code']} />}
         <Form onSubmit={submit} sends={signIn}>
           <TextInput
-            label={t.email}
+            label={texts.fields.email}
             type="email"
             name="email"
             autoComplete="username"
@@ -50,7 +50,7 @@ export function SignIn() {
             autoFocus
           />
           <Password
-            label={t.password}
+            label={texts.fields.password}
             name="password"
             autoComplete="current-password"
             value={password}

@@ -2,6 +2,7 @@
 import { Checkbox, TextInput } from '@mantine/core';
 import { type EventName, events } from '../api/webhooks.ts';
 import { errorAt } from '../parts/problem.tsx';
+import { texts } from '../texts.ts';
 import { texts as t } from './webhook-texts.ts';
 
 export interface WebhookFields {
@@ -10,7 +11,7 @@ export interface WebhookFields {
 }
 
 function urlError(url: string): string | null {
-  return /^https?:\/\/./i.test(url) ? null : t.urlWrong;
+  return /^https?:\/\/./i.test(url) ? null : texts.fields.urlWrong;
 }
 
 export function areComplete({ url, events: chosen }: WebhookFields): boolean {
@@ -45,7 +46,7 @@ export function WebhookInputs({ fields, change, isTried, error }: InputsProps) {
         label={t.events}
         value={[...fields.events]}
         onChange={(chosen) => change({ ...fields, events: events.filter((event) => chosen.includes(event)) })}
-        error={(isTried && fields.events.length === 0 && t.eventMissing) || errorAt(error, 'events')}
+        error={(isTried && fields.events.length === 0 && texts.fields.noneChosen) || errorAt(error, 'events')}
       >
         <div className="stack webhook-events">
           {events.map((event) => (

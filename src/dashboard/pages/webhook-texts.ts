@@ -9,9 +9,7 @@ export const texts = {
   states: { on: 'On', off: 'Off', switchedOff: 'Switched off', failing: 'Failing' },
   url: 'Address',
   urlHint: 'Public http or https, as for URL scans.',
-  urlWrong: 'Enter an address that begins with http:// or https://',
   events: 'Events',
-  eventMissing: 'Choose at least one',
   eventNames: { 'scan.completed': 'Completed', 'scan.infected': 'Infected', 'scan.failed': 'Failed' },
   eventHints: {
     'scan.completed': 'There is a verdict, whatever it is',
@@ -28,7 +26,6 @@ export const texts = {
   secret: 'Secret',
   once: 'Copy it now: it is not shown again. Messages are signed with it.',
   onceRotated: 'Copy it now: it is not shown again. For 24 hours messages are signed with the former one as well.',
-  done: 'I have copied it',
   test: 'Send a test',
   testDone: (status: number, ms: string) => `The test was delivered: your server answered ${status} after ${ms} ms.`,
   testFailed: (reason: string) => `The test was not delivered: ${reason}`,

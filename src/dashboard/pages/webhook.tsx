@@ -174,7 +174,7 @@ function Rotate({ id, close }: { readonly id: string; readonly close: () => void
   if (rotate.data !== undefined) {
     return (
       <Dialog title={t.rotated} close={close} isKept>
-        <Once hint={t.onceRotated} label={t.secret} value={rotate.data.secret} done={t.done} close={close} />
+        <Once hint={t.onceRotated} label={t.secret} value={rotate.data.secret} close={close} />
       </Dialog>
     );
   }

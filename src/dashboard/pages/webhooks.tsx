@@ -96,7 +96,7 @@ function NewWebhook({ close }: { readonly close: () => void }) {
       isComplete={areComplete(fields)}
       fieldNames={WEBHOOK_FIELDS}
       fields={(state) => <WebhookInputs fields={fields} change={setFields} {...state} />}
-      made={({ secret }) => <Once hint={t.once} label={t.secret} value={secret} done={t.done} close={close} />}
+      made={({ secret }) => <Once hint={t.once} label={t.secret} value={secret} close={close} />}
       close={close}
     />
   );

@@ -2,6 +2,7 @@
 import { Alert, Button, type ModalProps, TextInput } from '@mantine/core';
 import type { UseMutationResult } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
+import { texts } from '../texts.ts';
 import { CopyButton } from './copy-button.tsx';
 import { Dialog, Step } from './dialog.tsx';
 
@@ -50,13 +51,11 @@ interface OnceProps {
   readonly hint: string;
   readonly label: string;
   readonly value: string;
-  /** What the button says that closes it. */
-  readonly done: string;
   readonly close: () => void;
   readonly children?: ReactNode;
 }
 
-export function Once({ hint, label, value, done, close, children }: OnceProps) {
+export function Once({ hint, label, value, close, children }: OnceProps) {
   return (
     <div className="stack">
       <Alert color="yellow">{hint}</Alert>
@@ -75,7 +74,7 @@ export function Once({ hint, label, value, done, close, children }: OnceProps) {
       </div>
       {children}
       <div className="row dialog-buttons">
-        <Button onClick={close}>{done}</Button>
+        <Button onClick={close}>{texts.common.copiedIt}</Button>
       </div>
     </div>
   );

@@ -40,39 +40,55 @@ export function Legend({ counts, isRow = false }: LegendProps) {
 }
 
 interface TableProps {
-  readonly bars: readonly OutcomeBar[];
-  readonly shown: readonly Outcome[];
-  readonly head: string;
   readonly caption: string;
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly [name: string, ...numbers: number[]])[];
 }
 
-export function OutcomeTable({ bars, shown, head, caption }: TableProps) {
+/** What bars show, for who can't see them. */
+export function BarTable({ caption, head, rows }: TableProps) {
   return (
     <div className="unseen">
       <table>
         <caption>{caption}</caption>
         <thead>
           <tr>
-            <th scope="col">{head}</th>
-            {shown.map((outcome) => (
-              <th key={outcome} scope="col">
-                {t.outcomes[outcome]}
+            {head.map((text) => (
+              <th key={text} scope="col">
+                {text}
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {bars.map((bar) => (
-            <tr key={bar.name}>
-              <th scope="row">{bar.name}</th>
-              {shown.map((outcome) => (
-                <td key={outcome}>{number(bar[outcome] ?? 0)}</td>
+          {rows.map(([name, ...numbers]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              {numbers.map((count, column) => (
+                <td key={head[column + 1]}>{number(count)}</td>
               ))}
             </tr>
           ))}
         </tbody>
       </table>
     </div>
+  );
+}
+
+interface OutcomeTableProps {
+  readonly bars: readonly OutcomeBar[];
+  readonly shown: readonly Outcome[];
+  readonly head: string;
+  readonly caption: string;
+}
+
+export function OutcomeTable({ bars, shown, head, caption }: OutcomeTableProps) {
+  return (
+    <BarTable
+      caption={caption}
+      head={[head, ...shown.map((outcome) => t.outcomes[outcome])]}
+      rows={bars.map((bar) => [bar.name, ...shown.map((outcome) => bar[outcome] ?? 0)])}
+    />
   );
 }
 
