@@ -60,7 +60,11 @@ export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting):
     await page.keyboard.press('Enter');
     await page.getByText('Port is not allowed').waitFor();
     await page.getByLabel('Address').fill(address);
-    await page.getByLabel('Infected').click();
+    const event = (name: string) => page.getByRole('checkbox', { name });
+    for (const name of ['Completed', 'Infected', 'Failed']) await event(name).click();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Choose at least one').waitFor();
+    for (const name of ['Completed', 'Failed']) await event(name).click();
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('The webhook is saved').waitFor();
     const heard = receiver.messages.length;
@@ -84,6 +88,9 @@ export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting):
     t.equal(receiver.messages.at(-1)?.signatures, 2, 'the former secret signs as well');
     t.equal(receiver.forged, 0);
 
+    await page.getByLabel('Send to it').click();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Off', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Delete' }).click();
     await dialog.getByText('This cannot be undone.').waitFor();
     await dialog.getByRole('button', { name: 'Delete' }).click();

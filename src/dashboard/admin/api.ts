@@ -1,7 +1,8 @@
 // What operators ask for, checked as it comes in, as queries with a name each.
-import { keepPreviousData, queryOptions } from '@tanstack/react-query';
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { z } from 'zod/mini';
 import { ask } from '../api/client.ts';
+import { asked } from '../api/queries.ts';
 import { Days, User } from '../api/shapes.ts';
 
 const text = z.nullable(z.string());
@@ -31,7 +32,6 @@ const Health = z.object({
     signatures: z.number(),
     standing: z.nullable(z.enum(['starter', 'current', 'old', 'other'])),
     builtAt: amount,
-    standsInFor: text,
     problem: text,
     progress: amount,
   }),
@@ -128,7 +128,6 @@ const Activity = z.object({
       status: z.number(),
       reason: z.string(),
       count: z.number(),
-      lastAt: z.string(),
       examples: z.array(Scan),
     }),
   ),
@@ -158,14 +157,12 @@ const LIVE_MS = 2_000;
 const ACTIVITY_MS = 10_000;
 
 export const healthQuery = queryOptions({
-  queryKey: ['admin', 'health'],
-  queryFn: ({ signal }) => ask({ path: '/web/admin/health', shape: Health, signal }),
+  ...asked(['admin', 'health'], '/web/admin/health', Health),
   refetchInterval: LIVE_MS,
 });
 
 export const activityQuery = queryOptions({
-  queryKey: ['admin', 'activity'],
-  queryFn: ({ signal }) => ask({ path: '/web/admin/activity', shape: Activity, signal }),
+  ...asked(['admin', 'activity'], '/web/admin/activity', Activity),
   refetchInterval: ACTIVITY_MS,
 });
 
@@ -179,12 +176,14 @@ export function accountsQuery(q: string, page: number) {
 }
 
 export function accountQuery(id: string) {
-  return queryOptions({
-    queryKey: ['admin', 'account', id],
-    queryFn: ({ signal }) => ask({ path: `/web/admin/accounts/${id}`, shape: AccountDetail, signal }),
-  });
+  return asked(['admin', 'account', id], `/web/admin/accounts/${id}`, AccountDetail);
 }
 
-export async function readAudit(before: string | null, signal: AbortSignal) {
-  return await ask({ path: `/web/admin/audit${before === null ? '' : `?before=${before}`}`, shape: Audit, signal });
-}
+/** The newest first, in pages. */
+export const auditQuery = infiniteQueryOptions({
+  queryKey: ['admin', 'audit'],
+  queryFn: ({ pageParam, signal }) =>
+    ask({ path: `/web/admin/audit${pageParam === null ? '' : `?before=${pageParam}`}`, shape: Audit, signal }),
+  initialPageParam: null as string | null,
+  getNextPageParam: ({ next }) => next,
+});

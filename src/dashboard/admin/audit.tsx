@@ -10,18 +10,13 @@ import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts as common } from '../texts.ts';
-import { type AuditLine, readAudit } from './api.ts';
+import { type AuditLine, auditQuery } from './api.ts';
 import { texts } from './texts.ts';
 
 const t = texts.audit;
 
 export function AuditPage() {
-  const log = useInfiniteQuery({
-    queryKey: ['admin', 'audit'],
-    queryFn: ({ pageParam, signal }) => readAudit(pageParam, signal),
-    initialPageParam: null as string | null,
-    getNextPageParam: ({ next }) => next,
-  });
+  const log = useInfiniteQuery(auditQuery);
   const lines = log.data?.pages.flatMap((page) => page.lines) ?? [];
   return (
     <>

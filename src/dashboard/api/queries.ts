@@ -1,6 +1,6 @@
 // What pages ask for, as queries with a name each, so that a change made by one page reaches the others.
 import { queryOptions } from '@tanstack/react-query';
-import { ask, askOpenly } from './client.ts';
+import { type Ask, ask, askOpenly } from './client.ts';
 import {
   Billing,
   Counts,
@@ -18,65 +18,50 @@ import {
   Version,
 } from './shapes.ts';
 
+/** What is at that path. */
+export function asked<T>(queryKey: readonly string[], path: string, shape: Ask<T>['shape'], how = ask) {
+  return queryOptions({ queryKey, queryFn: ({ signal }) => how({ path, shape, signal }) });
+}
+
 /** Numbers that others change as well are asked for again; not in a hidden tab, which TanStack Query knows. */
 const LIVE_MS = 15_000;
 
-export const meQuery = queryOptions({
-  queryKey: ['me'],
-  queryFn: ({ signal }) => ask({ path: '/web/users/me', shape: User, signal }),
-});
+export const meQuery = asked(['me'], '/web/users/me', User);
 
 export const registrationQuery = queryOptions({
-  queryKey: ['registration'],
-  queryFn: ({ signal }) => askOpenly({ path: '/web/auth/registration', shape: Registration, signal }),
+  ...asked(['registration'], '/web/auth/registration', Registration, askOpenly),
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-export const quotaQuery = queryOptions({
-  queryKey: ['quota'],
-  queryFn: ({ signal }) => ask({ path: '/web/quota', shape: Quota, signal }),
-  refetchInterval: LIVE_MS,
-});
+export const quotaQuery = queryOptions({ ...asked(['quota'], '/web/quota', Quota), refetchInterval: LIVE_MS });
 
 export const versionQuery = queryOptions({
-  queryKey: ['version'],
-  queryFn: ({ signal }) => askOpenly({ path: '/version', shape: Version, signal }),
+  ...asked(['version'], '/version', Version, askOpenly),
   refetchInterval: 60_000,
 });
 
 /** Days as `YYYY-MM-DD`, both included. */
 export function donutQuery(startDate: string, endDate: string) {
   const query = new URLSearchParams({ startDate, endDate });
-  return queryOptions({
-    queryKey: ['stats', 'donut', startDate, endDate],
-    queryFn: ({ signal }) => ask({ path: `/web/scans/stats/donuts?${query}`, shape: Counts, signal }),
-  });
+  return asked(['stats', 'donut', startDate, endDate], `/web/scans/stats/donuts?${query}`, Counts);
 }
 
 export const hoursQuery = queryOptions({
-  queryKey: ['quota', 'hours'],
-  queryFn: ({ signal }) => ask({ path: '/web/quota/hours', shape: Hours, signal }),
+  ...asked(['quota', 'hours'], '/web/quota/hours', Hours),
   refetchInterval: LIVE_MS,
 });
 
 /** The last 30 days. */
 export const daysQuery = queryOptions({
-  queryKey: ['stats', 'daily'],
-  queryFn: ({ signal }) => ask({ path: '/web/scans/stats/daily', shape: Days, signal }),
+  ...asked(['stats', 'daily'], '/web/scans/stats/daily', Days),
   refetchInterval: LIVE_MS,
 });
 
-export const monthlyQuery = queryOptions({
-  queryKey: ['stats', 'monthly'],
-  queryFn: ({ signal }) => ask({ path: '/web/scans/stats/monthly', shape: Months, signal }),
-});
+export const monthlyQuery = asked(['stats', 'monthly'], '/web/scans/stats/monthly', Months);
 
 /** `search`: the parameters of the service. */
 export function scansQuery(search: string) {
-  return queryOptions({
-    queryKey: ['stats', 'scans', search],
-    queryFn: ({ signal }) => ask({ path: `/web/scans/stats?${search}`, shape: ScanPage, signal }),
-  });
+  return asked(['stats', 'scans', search], `/web/scans/stats?${search}`, ScanPage);
 }
 
 /** The newest, as the overview shows them. */
@@ -85,23 +70,16 @@ export const latestQuery = queryOptions({ ...scansQuery(`size=${LATEST}`), refet
 
 export function scanQuery(id: string) {
   return queryOptions({
-    queryKey: ['scan', id],
-    queryFn: ({ signal }) => ask({ path: `/web/scans/${encodeURIComponent(id)}`, shape: ScanDetail, signal }),
+    ...asked(['scan', id], `/web/scans/${encodeURIComponent(id)}`, ScanDetail),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
 
-export const keysQuery = queryOptions({
-  queryKey: ['keys'],
-  queryFn: ({ signal }) => ask({ path: '/web/keys/me', shape: Keys, signal }),
-});
+export const keysQuery = asked(['keys'], '/web/keys/me', Keys);
 
 /** Of the last 30 days. */
 export function keyUsageQuery(uuid: string) {
-  return queryOptions({
-    queryKey: ['keys', 'usage', uuid],
-    queryFn: ({ signal }) => ask({ path: `/web/keys/${uuid}/usage?days=30`, shape: KeyUsage, signal }),
-  });
+  return asked(['keys', 'usage', uuid], `/web/keys/${uuid}/usage?days=30`, KeyUsage);
 }
 
 /** How often prices that Stripe has not said yet are asked for again: at first in ms, and later, when it seems to be away. */
@@ -110,15 +88,11 @@ const PRICES_LATER_MS = 30_000;
 const PRICES_SOON_TIMES = 5;
 
 export const billingQuery = queryOptions({
-  queryKey: ['billing'],
-  queryFn: ({ signal }) => ask({ path: '/web/billing/me', shape: Billing, signal }),
+  ...asked(['billing'], '/web/billing/me', Billing),
   refetchInterval({ state: { data, dataUpdateCount } }) {
     if (data?.plans.some(({ pricePending }) => pricePending === true) !== true) return false;
     return dataUpdateCount < PRICES_SOON_TIMES ? PRICES_SOON_MS : PRICES_LATER_MS;
   },
 });
 
-export const sessionsQuery = queryOptions({
-  queryKey: ['sessions'],
-  queryFn: ({ signal }) => ask({ path: '/web/users/me/sessions', shape: Sessions, signal }),
-});
+export const sessionsQuery = asked(['sessions'], '/web/users/me/sessions', Sessions);

@@ -2,6 +2,7 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { z } from 'zod/mini';
 import { ask } from './client.ts';
+import { asked } from './queries.ts';
 
 export const events = ['scan.completed', 'scan.infected', 'scan.failed'] as const;
 export type EventName = (typeof events)[number];
@@ -56,8 +57,7 @@ export const webhooksQuery = queryOptions({
 
 export function webhookQuery(id: string) {
   return queryOptions({
-    queryKey: ['webhooks', id],
-    queryFn: ({ signal }) => ask({ path: `${PATH}/${encodeURIComponent(id)}`, shape: Webhook, signal }),
+    ...asked(['webhooks', id], `${PATH}/${encodeURIComponent(id)}`, Webhook),
     refetchInterval: LIVE_MS,
   });
 }

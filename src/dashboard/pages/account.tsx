@@ -49,7 +49,7 @@ export function Account() {
   );
 }
 
-function useChange(done: string, onDone: () => void) {
+function useChange(done: string, onDone: (saved: User) => void) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (body: Readonly<Record<string, string>>) =>
@@ -58,15 +58,14 @@ function useChange(done: string, onDone: () => void) {
       client.setQueryData(meQuery.queryKey, user);
       void client.invalidateQueries({ queryKey: ['sessions'] });
       showDone(done);
-      onDone();
+      onDone(user);
     },
   });
 }
 
 function NameForm({ user }: { readonly user: User }) {
-  const [typed, setTyped] = useState<string | null>(null);
-  const name = typed ?? user.name;
-  const change = useChange(t.nameSaved, () => setTyped(null));
+  const [name, setName] = useState(user.name);
+  const change = useChange(t.nameSaved, (saved) => setName(saved.name));
   function submit(): void {
     if (nameError(name) === null) change.mutate({ name });
   }
@@ -86,7 +85,7 @@ function NameForm({ user }: { readonly user: User }) {
         value={name}
         // What is saved takes the place of what is typed.
         readOnly={change.isPending}
-        onChange={({ currentTarget }) => setTyped(currentTarget.value)}
+        onChange={({ currentTarget }) => setName(currentTarget.value)}
         error={name === user.name ? null : (nameError(name) ?? errorAt(change.error, 'name'))}
       />
       <FormProblem error={change.error} fields={['name']} />

@@ -3,6 +3,7 @@
 import { Button } from '@mantine/core';
 import { Component, type ReactNode } from 'react';
 import { Blank } from '../parts/blank.tsx';
+import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
 
 interface Props {
@@ -37,9 +38,12 @@ export class Boundary extends Component<Props, State> {
     if (broken === null) return this.props.children;
     const { title, hint } = texts.problems.broken[broken];
     return (
-      <Blank title={title} hint={hint}>
-        <Button onClick={() => window.location.reload()}>{texts.problems.reload}</Button>
-      </Blank>
+      <>
+        <PageTitle title={title} />
+        <Blank hint={hint}>
+          <Button onClick={() => window.location.reload()}>{texts.problems.reload}</Button>
+        </Blank>
+      </>
     );
   }
 }
