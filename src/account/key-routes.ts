@@ -104,7 +104,7 @@ interface KeyRouteParts {
 }
 
 /** A key on the wire. */
-const KeyView = z
+export const KeyView = z
   .object({
     uuid: z.uuid(),
     name: z.string(),
@@ -193,8 +193,8 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
 }
 
 /** With its value: the only time that it is shown. */
-export function createdView({ keyId, name, value, creationDate, limits }: CreatedKey): KeyView {
-  return { uuid: keyId, name, value, creationDate: wireTime(creationDate), lastUse: null, ...limitViews(limits) };
+export function createdView(key: CreatedKey): KeyView {
+  return { ...listedView(key, null), value: key.value };
 }
 
 export function listedView(key: ListedKey, recent: Date | null): KeyView {

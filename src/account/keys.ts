@@ -17,16 +17,6 @@ interface NewKey {
   readonly limits?: KeyLimits;
 }
 
-export interface CreatedKey {
-  readonly keyId: string;
-  readonly name: string;
-  /** The only time that it can be shown. */
-  readonly value: string;
-  readonly masked: string;
-  readonly creationDate: Date;
-  readonly limits: KeyLimits;
-}
-
 /** Of a key that may all that its account may. */
 export const NO_LIMITS: KeyLimits = { expiresAtSeconds: null, hourlyLimit: null, scopes: KEY_SCOPES };
 
@@ -37,16 +27,13 @@ export async function createKey(
   sql: Queries,
   { userId, name, value = randomKey(), limits = NO_LIMITS }: NewKey,
 ): Promise<CreatedKey> {
-  const keyId = uuidv7();
-  const prefix = value.slice(0, SHOWN_CHARACTERS);
-  const suffix = value.slice(-SHOWN_CHARACTERS);
-  const [row] = await sql<{ creation_date: Date }[]>`
+  const [row] = await sql<KeyColumns[]>`
     INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix, expires, own_limit, scopes)
-    VALUES (${keyId}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${prefix}, ${suffix}, ${timeOf(limits)}::timestamptz,
-      ${limits.hourlyLimit}, ${[...limits.scopes]}::text[])
-    RETURNING creation_date`;
+    VALUES (${uuidv7()}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${value.slice(0, SHOWN_CHARACTERS)},
+      ${value.slice(-SHOWN_CHARACTERS)}, ${timeOf(limits)}::timestamptz, ${limits.hourlyLimit}, ${[...limits.scopes]}::text[])
+    RETURNING id, name, prefix, suffix, creation_date, last_use, expires, own_limit, scopes`;
   if (row === undefined) throw new Error('An insert returns its row');
-  return { keyId, name, value, masked: maskedKey(prefix, suffix), creationDate: row.creation_date, limits };
+  return { ...listedKey(row), value };
 }
 
 function timeOf({ expiresAtSeconds }: KeyLimits): Date | null {
@@ -69,6 +56,11 @@ export interface ListedKey {
   readonly creationDate: Date;
   readonly lastUse: Date | null;
   readonly limits: KeyLimits;
+}
+
+export interface CreatedKey extends ListedKey {
+  /** The only time that it can be shown. */
+  readonly value: string;
 }
 
 /**

@@ -11,7 +11,6 @@ import {
   markAnnounced,
   type Reading,
   recordEvents,
-  type SubscriptionRow,
   takeReading,
   writeSubscription,
 } from './records.js';
@@ -88,7 +87,7 @@ export function createApplier(parts: ApplierParts) {
   ): Promise<boolean> {
     const decision: Decision =
       customer.kind === 'deleted' ? { kind: 'never' } : decide(plans, customer.subscriptions, now());
-    await writeSubscription(tx, userId, livemode, rowOf(decision));
+    await writeSubscription(tx, userId, livemode, decision.kind === 'never' ? null : decision.subscription);
     if (customer.kind === 'deleted') await forgetCustomer(tx, userId, livemode);
     switch (decision.kind) {
       case 'paid':
@@ -120,18 +119,6 @@ export function createApplier(parts: ApplierParts) {
   }
 
   return { apply: coalesce(applyOnce), announce };
-}
-
-function rowOf(decision: Decision): SubscriptionRow | null {
-  if (decision.kind === 'never') return null;
-  const { subscription } = decision;
-  return {
-    subscriptionId: subscription.id,
-    status: subscription.status,
-    refunded: subscription.refunded,
-    currentPeriodEnd: subscription.periodEndSeconds === 0 ? null : new Date(subscription.periodEndSeconds * 1000),
-    cancelAtPeriodEnd: subscription.cancelAtPeriodEnd,
-  };
 }
 
 interface Turn {

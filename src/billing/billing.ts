@@ -2,7 +2,7 @@
 // says so.
 import { z } from 'zod';
 import type { BillingSettings } from '../config/config.js';
-import { hourlyLimitOf, type Plans } from '../config/plans.js';
+import { limitOf, type Plans } from '../config/plans.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
@@ -102,7 +102,7 @@ export function createBilling(parts: BillingParts) {
     });
     return {
       plan: record.plan,
-      hourlyLimit: hourlyLimitOf(plans, record.plan),
+      hourlyLimit: limitOf(plans, { ...record, isSuspended: false }),
       status: record.status ?? 'none',
       currentPeriodEnd: record.currentPeriodEnd === null ? null : wireTime(record.currentPeriodEnd),
       cancelAtPeriodEnd: record.cancelAtPeriodEnd,

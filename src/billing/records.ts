@@ -2,11 +2,12 @@
 
 import { Failure } from '../errors.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { type StripeApi, StripeProblem } from './stripe.js';
+import { type StripeApi, StripeProblem, type SubscriptionState } from './stripe.js';
 
 interface BillingRecord {
   /** The user's plan, from Stripe or from the operator. */
   readonly plan: string;
+  readonly ownLimit: number | null;
   /** Null: there is no customer at Stripe. */
   readonly customerId: string | null;
   /** Stripe's word, or `refunded`; null: there was no subscription yet. */
@@ -22,18 +23,10 @@ export interface Reading {
   readonly customerId: string;
 }
 
-export interface SubscriptionRow {
-  readonly subscriptionId: string;
-  readonly status: string;
-  readonly refunded: boolean;
-  readonly currentPeriodEnd: Date | null;
-  readonly cancelAtPeriodEnd: boolean;
-}
-
 /** Null: no such user. */
 export async function findRecord(sql: Queries, userId: string, livemode: boolean): Promise<BillingRecord | null> {
   const [row] = await sql<BillingRecord[]>`
-    SELECT u.plan, b.customer_id AS "customerId",
+    SELECT u.plan, u.own_limit AS "ownLimit", b.customer_id AS "customerId",
       CASE WHEN b.refunded THEN 'refunded' ELSE b.status END AS status,
       b.current_period_end AS "currentPeriodEnd",
       coalesce(b.cancel_at_period_end, false) AS "cancelAtPeriodEnd",
@@ -85,12 +78,12 @@ export async function writeSubscription(
   tx: Queries,
   userId: string,
   livemode: boolean,
-  row: SubscriptionRow | null,
+  row: SubscriptionState | null,
 ): Promise<void> {
   await tx`
     UPDATE billing_customers SET
-      subscription_id = ${row?.subscriptionId ?? null}, status = ${row?.status ?? null}, refunded = ${row?.refunded ?? false},
-      current_period_end = ${row?.currentPeriodEnd ?? null}, cancel_at_period_end = ${row?.cancelAtPeriodEnd ?? false}
+      subscription_id = ${row?.id ?? null}, status = ${row?.status ?? null}, refunded = ${row?.refunded ?? false},
+      current_period_end = to_timestamp(nullif(${row?.periodEndSeconds ?? 0}::float8, 0)), cancel_at_period_end = ${row?.cancelAtPeriodEnd ?? false}
     WHERE user_id = ${userId} AND livemode = ${livemode}`;
 }
 

@@ -1,5 +1,6 @@
 // Accounts as an operator sees them: found by a part of their address or name, with what they may do and what they use.
 import { z } from 'zod';
+import { KeyView, listedView } from '../account/key-routes.js';
 import { listKeys } from '../account/keys.js';
 import { listSessions, SessionView } from '../account/sessions.js';
 import { type UserRow, UserView, userView } from '../account/users.js';
@@ -24,15 +25,7 @@ export const AccountsView = z
 
 export const AccountDetail = AccountView.extend({
   days: OutcomeDays,
-  keyList: z.array(
-    z.object({
-      uuid: z.uuid(),
-      name: z.string(),
-      value: z.string(),
-      creationDate: WireTime,
-      lastUse: WireTime.nullable(),
-    }),
-  ),
+  keyList: z.array(KeyView),
   sessionList: z.array(SessionView.omit({ current: true })),
 }).meta({ id: 'AccountDetail' });
 export type AccountDetail = z.infer<typeof AccountDetail>;
@@ -98,13 +91,7 @@ export async function readAccount(
   return {
     ...viewOf(row, plans),
     days: await outcomeDays(sql, userId, nowMs),
-    keyList: keys.map(({ keyId, name, masked, creationDate, lastUse }) => ({
-      uuid: keyId,
-      name,
-      value: masked,
-      creationDate: wireTime(creationDate),
-      lastUse: lastUse === null ? null : wireTime(lastUse),
-    })),
+    keyList: keys.map((key) => listedView(key, null)),
     sessionList: sessions.map(({ current: _, ...session }) => session),
   };
 }

@@ -67,6 +67,7 @@ t.test('on two nodes with Redis', async (t) => {
       const asked = { headers: bearer(browser.accessToken) };
       t.match(await ask(`${url}/web/quota`, asked), { body: { limit: 7 } });
       t.match(await ask(`${url}/web/users/me`, asked), { body: { hourlyLimit: 7, plan: 'FREE' } });
+      t.match(await ask(`${url}/web/billing/me`, asked), { body: { hourlyLimit: 7, plan: 'FREE' } });
       const own = await ask(`${url}/web/scans`, { method: 'POST', ...asked, body: form() });
       t.equal(own.headers.get('x-ratelimit-limit'), '7');
     }
