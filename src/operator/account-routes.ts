@@ -23,6 +23,11 @@ import {
 import type { ReadHealth } from './health.js';
 import type { SignatureUpdate } from './signature-update.js';
 
+/** Without what all of them have. */
+export interface OperatorRoute extends Omit<CallerRoute, 'operation'> {
+  readonly operation: Omit<Operation, 'tag' | 'who'>;
+}
+
 /** What the operators' routes are made of. */
 export interface OperatorParts {
   readonly sqlOf: SqlOf;
@@ -69,6 +74,7 @@ const Query = z.strictObject({
   q: z
     .string()
     .max(TEXT_CHARACTERS, `must have at most ${TEXT_CHARACTERS} characters`)
+    .regex(/^\P{Cc}*$/u, 'must not have control characters')
     .default('')
     .describe('A part of the address or the name, or the id'),
   page: pageNumber(100_000, 0).describe('From 0.'),
@@ -85,10 +91,9 @@ const Change = z
   .refine((change) => Object.keys(change).length > 0, 'Send at least one of plan, ownLimit, role and suspended')
   .meta({ id: 'AccountChange' });
 
-const errors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
-const changeErrors = [...errors, 'crossSite', 'notFound'] as const;
+const changeErrors = ['crossSite', 'notFound'] as const;
 
-export function createAccountRoutes(parts: OperatorParts): CallerRoute[] {
+export function createAccountRoutes(parts: OperatorParts): OperatorRoute[] {
   const { sqlOf, plans, nodes, now, onDeleted } = parts;
 
   const partsOf = ({ userId }: Caller): ChangeParts => ({ sql: sqlOf(userId), nodes, plans });
@@ -152,7 +157,7 @@ export function createAccountRoutes(parts: OperatorParts): CallerRoute[] {
   ];
 }
 
-function createEndRoutes(parts: OperatorParts): CallerRoute[] {
+function createEndRoutes(parts: OperatorParts): OperatorRoute[] {
   const { sqlOf, nodes } = parts;
   return [
     {
@@ -160,8 +165,6 @@ function createEndRoutes(parts: OperatorParts): CallerRoute[] {
       path: `${PATH}/{userId}/sessions`,
       operation: {
         summary: 'Ends all sessions of an account',
-        tag: 'admin',
-        who: 'user',
         parameters: [pathParameter('userId', Id.describe('Of the account.'))],
         responses: { 204: { description: 'Ended.' } },
         errors: changeErrors,
@@ -177,8 +180,6 @@ function createEndRoutes(parts: OperatorParts): CallerRoute[] {
       path: `${PATH}/{userId}/keys/{uuid}`,
       operation: {
         summary: 'Ends a key of an account: it is refused on the next request on every node',
-        tag: 'admin',
-        who: 'user',
         parameters: [
           pathParameter('userId', Id.describe('Of the account.')),
           pathParameter('uuid', Id.describe('Of the key.')),
@@ -198,44 +199,36 @@ function createEndRoutes(parts: OperatorParts): CallerRoute[] {
   ];
 }
 
-const findOperation: Operation = {
+const findOperation: OperatorRoute['operation'] = {
   summary: 'Accounts, by their address',
   description: `${PAGE_ACCOUNTS} on a page. Operators only.`,
-  tag: 'admin',
-  who: 'user',
   parameters: queryParameters(Query),
   responses: { 200: jsonAnswer('A page, and how many there are.', AccountsView) },
-  errors: [...errors, 'badRequest'],
+  errors: ['badRequest'],
 };
 
-const showOperation: Operation = {
+const showOperation: OperatorRoute['operation'] = {
   summary: 'An account with its keys, its sessions and its use',
-  tag: 'admin',
-  who: 'user',
   parameters: [pathParameter('userId', Id.describe('Of the account.'))],
   responses: { 200: jsonAnswer('The account.', AccountDetail) },
-  errors: [...errors, 'notFound'],
+  errors: ['notFound'],
 };
 
-const changeOperation: Operation = {
+const changeOperation: OperatorRoute['operation'] = {
   summary: 'Changes the plan, the limit or the role of an account, suspends it or restores it',
   description:
     'What is left out stays. It holds on the next request on every node. A suspended account has no session, and its keys and its sign-in ' +
     'are a 403. Nobody suspends himself or takes the role from himself (409).',
-  tag: 'admin',
-  who: 'user',
   parameters: [pathParameter('userId', Id.describe('Of the account.'))],
   requestBody: jsonBody(Change),
   responses: { 200: jsonAnswer('The account as it is now.', AccountDetail) },
   errors: [...changeErrors, 'badRequest', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'],
 };
 
-const deleteOperation: Operation = {
+const deleteOperation: OperatorRoute['operation'] = {
   summary: 'Deletes an account with its keys, sessions and scans, for good',
   description:
     'Its scans are gone within minutes. An account with a subscription at Stripe is a 409, and so is your own.',
-  tag: 'admin',
-  who: 'user',
   parameters: [pathParameter('userId', Id.describe('Of the account.'))],
   responses: { 204: { description: 'Deleted.' } },
   errors: [...changeErrors, 'conflict'],

@@ -2,19 +2,18 @@
 import { z } from 'zod';
 import { Failure } from '../errors.js';
 import { NotedScans, notedScans, OutcomeDays, outcomeDays } from '../history/outcomes.js';
-import type { CallerRoute } from '../http/caller.js';
+import { type CallerRoute, signInErrors } from '../http/caller.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { actorOf, createAccountRoutes, type OperatorParts } from './account-routes.js';
+import { actorOf, createAccountRoutes, type OperatorParts, type OperatorRoute } from './account-routes.js';
 import { type AuditRow, listAudit, record } from './audit.js';
 import { HealthView } from './health.js';
 import { UpdateView } from './signature-update.js';
 
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
-const errors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
 
 /** The one place where a route becomes an operator's: none is served without this check, which comes before the body is read. */
 export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
@@ -26,7 +25,12 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
   ];
   return routes.map((route) => ({
     ...route,
-    operation: { ...route.operation, errors: [...route.operation.errors, 'operatorsOnly', 'twoFactorNeeded'] },
+    operation: {
+      ...route.operation,
+      tag: 'admin',
+      who: 'user',
+      errors: [...signInErrors, ...route.operation.errors, 'operatorsOnly', 'twoFactorNeeded'],
+    },
     handle(caller, exchange, parameters, begun) {
       if (caller.role !== 'operator') throw new Failure('operatorsOnly');
       if (parts.needsTwoFactor && !caller.twoFactor) throw new Failure('twoFactorNeeded');
@@ -35,17 +39,15 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
   }));
 }
 
-function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): CallerRoute[] {
+function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): OperatorRoute[] {
   return [
     {
       method: 'GET',
       path: '/web/admin/health',
       operation: {
         summary: 'The engine, the threads, memory, stores and the journal, as the process that answers has them now',
-        tag: 'admin',
-        who: 'user',
         responses: { 200: jsonAnswer('As it is now.', HealthView) },
-        errors,
+        errors: [],
       },
       handle: async () => jsonReply(200, { ...(await health()), update: update.view() }),
     },
@@ -55,10 +57,8 @@ function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): C
       operation: {
         summary:
           'What scans of all nodes have come to in 30 days; errors by reason, refusals and the slowest ones of the last days',
-        tag: 'admin',
-        who: 'user',
         responses: { 200: jsonAnswer('As it is now.', ActivityView) },
-        errors,
+        errors: [],
       },
       async handle({ userId }) {
         return jsonReply(200, await activityOf(sqlOf(userId), now()));
@@ -67,7 +67,7 @@ function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): C
   ];
 }
 
-function createActingRoutes(parts: OperatorParts): CallerRoute[] {
+function createActingRoutes(parts: OperatorParts): OperatorRoute[] {
   const { sqlOf, update, allow } = parts;
   return [
     {
@@ -77,10 +77,8 @@ function createActingRoutes(parts: OperatorParts): CallerRoute[] {
         summary: 'Fetches newer signatures, tries them and puts them in place',
         description:
           'As `sluice signatures update` does; what it says is in `update` of /web/admin/health. One at a time, others are a 409.',
-        tag: 'admin',
-        who: 'user',
         responses: { 202: jsonAnswer('It has begun.', UpdateView) },
-        errors: [...errors, 'crossSite', 'conflict'],
+        errors: ['crossSite', 'conflict'],
       },
       async handle({ userId }, exchange) {
         const actor = await actorOf(parts, userId, exchange);
@@ -95,11 +93,9 @@ function createActingRoutes(parts: OperatorParts): CallerRoute[] {
       operation: {
         summary: 'Has a content scanned again that is refused since it crashed the engine twice',
         description: 'On the machine that answers, by all of its processes. Two more crashes, and it is refused again.',
-        tag: 'admin',
-        who: 'user',
         parameters: [pathParameter('sha256', Sha256.describe('Of the content.'))],
         responses: { 204: { description: 'It is scanned again.' } },
-        errors: [...errors, 'crossSite', 'notFound'],
+        errors: ['crossSite', 'notFound'],
       },
       async handle({ userId }, exchange, { sha256 }) {
         const actor = await actorOf(parts, userId, exchange);
@@ -145,7 +141,7 @@ const AuditQuery = z.strictObject({
 const ExportQuery = z.strictObject({ account });
 const COLUMNS = ['id', 'at', 'actor', 'address', 'action', 'target', 'targetId', 'detail'];
 
-function createAuditRoutes({ sqlOf }: OperatorParts): CallerRoute[] {
+function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
   async function* pieces(userId: string, targetId: string | null, first: readonly AuditRow[]): AsyncGenerator<string> {
     yield csvHead(COLUMNS);
     for (let rows = first; rows.length > 0; ) {
@@ -162,11 +158,9 @@ function createAuditRoutes({ sqlOf }: OperatorParts): CallerRoute[] {
       operation: {
         summary: 'The audit log: who did what to whom, the newest first',
         description: 'Lines are kept for a year, and nobody can change or remove them before.',
-        tag: 'admin',
-        who: 'user',
         parameters: queryParameters(AuditQuery),
         responses: { 200: jsonAnswer(`${PAGE_LINES} lines at most.`, AuditView) },
-        errors: [...errors, 'badRequest'],
+        errors: ['badRequest'],
       },
       async handle({ userId }, exchange) {
         const { before = null, account: targetId = null } = readQuery(exchange, AuditQuery);
@@ -187,8 +181,6 @@ function createAuditRoutes({ sqlOf }: OperatorParts): CallerRoute[] {
       operation: {
         summary: 'The audit log as CSV',
         description: `All of it, the newest first, with the columns ${COLUMNS.join(', ')}. The answer has no length.`,
-        tag: 'admin',
-        who: 'user',
         parameters: queryParameters(ExportQuery),
         responses: {
           200: {
@@ -197,7 +189,7 @@ function createAuditRoutes({ sqlOf }: OperatorParts): CallerRoute[] {
             content: { 'text/csv': { schema: { type: 'string' } } },
           },
         },
-        errors: [...errors, 'badRequest'],
+        errors: ['badRequest'],
       },
       async handle({ userId }, exchange) {
         const { account: targetId = null } = readQuery(exchange, ExportQuery);

@@ -126,6 +126,7 @@ t.test('on two nodes', async (t) => {
         accounts: [{ email: ADA.email, role: 'user', plan: 'FREE', sessions: 1 }],
       });
       t.match(await find('=1+'), { total: 1 });
+      t.match(await find('\u0000'), { error: 'Bad request', message: 'q: must not have control characters' });
       t.match(await find(ada.user.id), { total: 1 });
       t.match(await find(''), { total: 2, plans: ['FREE', 'PRO', 'BUSINESS'] });
       const behind = await send('GET', `${first.url}/web/admin/accounts?page=7`, admin.accessToken);
