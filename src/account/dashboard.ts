@@ -57,7 +57,7 @@ export async function openDashboard(options: DashboardOptions) {
   const addressOf = (exchange: Exchange): string =>
     clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for'));
   const mailer = await mailerOf(options);
-  const verifyCurrent = createVerifyCurrent({ passwords, throttle });
+  const verifyCurrent = createVerifyCurrent(throttle);
   const signIn = await createSignIn({ sqlOf, strangers, throttle, plan, registration, passwords, now });
 
   let stopped = false;
@@ -114,11 +114,11 @@ export async function openDashboard(options: DashboardOptions) {
         now,
         onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
       }),
-      ...createResetRoutes({ sqlOf, strangers, throttle, passwords, mailer, baseUrl, addressOf, now }),
+      ...createResetRoutes({ sqlOf, strangers, throttle, mailer, baseUrl, addressOf, now }),
     ],
     callerRoutes: [
       ...createSessionRoutes({ sqlOf, now }),
-      ...createUserRoutes({ sqlOf, plans, passwords, verifyCurrent }),
+      ...createUserRoutes({ sqlOf, plans, verifyCurrent }),
       ...createProtectionRoutes({
         ...{ sqlOf, throttle, verifyCurrent, addressOf, now },
         deleteAccount: options.deleteAccount,

@@ -58,21 +58,16 @@ function normalise(password: string): string {
   return password.normalize('NFKC');
 }
 
-interface CurrentPasswordParts {
-  readonly passwords: Pick<PasswordWork, 'verify'>;
-  readonly throttle: Throttle;
-}
-
 /** Returns the hash that it was verified against. Throws Failure `badRequest`, `tooManyAttempts` or `unavailable`. */
 export type VerifyCurrent = (sql: Sql, caller: Caller, currentPassword: string) => Promise<string>;
 
-export function createVerifyCurrent({ passwords, throttle }: CurrentPasswordParts): VerifyCurrent {
+export function createVerifyCurrent(throttle: Throttle): VerifyCurrent {
   return async (sql, { userId, sessionId }, currentPassword) => {
     const guess: Attempt = [passwordsOfSession, userId, sessionId ?? ''];
     await throttle.require(sql, [guess, [passwordsOfAccount, userId]]);
     const stored = await passwordHashOf(sql, userId);
     if (stored === null) throw new Failure('badRequest', 'currentPassword: this account has no password');
-    if (!(await passwords.verify(currentPassword, stored, [userId]))) throw wrongPassword();
+    if (!(await verifyPassword(currentPassword, stored, [userId]))) throw wrongPassword();
     await throttle.giveBack(sql, [guess]);
     return stored;
   };

@@ -9,7 +9,7 @@ import { jsonBody, type Operation } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
 import type { Queries, Sql, SqlOf } from '../store/postgres.js';
 import { fromHere } from './authenticate.js';
-import type { PasswordWork } from './passwords.js';
+import { hashPassword } from './passwords.js';
 import { endOtherSessions, hashOf, isToken, newToken } from './sessions.js';
 import { STRANGERS, type Strangers, throttledAs } from './strangers.js';
 import { type Attempt, resetsOfAccount, resetsOfAddress, type Throttle, tooMany } from './throttle.js';
@@ -137,7 +137,6 @@ interface ResetRouteParts {
   readonly sqlOf: SqlOf;
   readonly strangers: Strangers;
   readonly throttle: Throttle;
-  readonly passwords: Pick<PasswordWork, 'hash'>;
   /** Null: the server sends none. */
   readonly mailer: Mailer | null;
   readonly baseUrl: string | null;
@@ -151,7 +150,7 @@ const Reset = z
   .meta({ id: 'PasswordReset' });
 
 export function createResetRoutes(parts: ResetRouteParts): Route[] {
-  const { sqlOf, strangers, throttle, passwords, mailer, baseUrl, addressOf, now } = parts;
+  const { sqlOf, strangers, throttle, mailer, baseUrl, addressOf, now } = parts;
   const sql = sqlOf(STRANGERS);
 
   /** Counted before anything is looked up, and whether or not there is such an account. */
@@ -192,7 +191,7 @@ export function createResetRoutes(parts: ResetRouteParts): Route[] {
       ? await strangers.ask([address, 'reset'], () => ownerOfReset(sql, token, now()))
       : null;
     if (owner === null) throw wrongToken();
-    const passwordHash = await passwords.hash(newPassword, [address, owner]);
+    const passwordHash = await hashPassword(newPassword, [address, owner]);
     if (!(await applyReset(sqlOf(owner), token, passwordHash, now()))) throw wrongToken();
     return noContent;
   }

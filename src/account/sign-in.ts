@@ -20,7 +20,7 @@ import {
   type Throttled,
   tooMany,
 } from './throttle.js';
-import { createUser, normaliseEmail, type UserRow } from './users.js';
+import { createUser, findUser, normaliseEmail, type UserRow } from './users.js';
 
 interface Credentials {
   readonly email: string;
@@ -148,9 +148,8 @@ export async function createSignIn(options: SignInOptions) {
       const { userId } = created;
       const own = sqlOf(userId);
       const session = await startSession(own, { userId, passwordHash }, client, now());
-      const [user] = await own<UserRow[]>`
-        SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users WHERE id = ${userId}`;
-      if (session === null || user === undefined) throw new Failure('conflict', 'The account was changed meanwhile');
+      const user = await findUser(own, userId);
+      if (session === null || user === null) throw new Failure('conflict', 'The account was changed meanwhile');
       return { ...session, user };
     },
   };

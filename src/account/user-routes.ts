@@ -6,7 +6,7 @@ import { type CallerRoute, signInErrors } from '../http/caller.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
-import { type PasswordWork, type VerifyCurrent, wrongPassword } from './passwords.js';
+import { hashPassword, type VerifyCurrent, wrongPassword } from './passwords.js';
 import { endOtherSessions, endSession, endSessions, listSessions, SessionView } from './sessions.js';
 import { passwordsOfAccount } from './throttle.js';
 import {
@@ -23,7 +23,6 @@ import {
 interface UserRouteParts {
   readonly sqlOf: SqlOf;
   readonly plans: Plans;
-  readonly passwords: Pick<PasswordWork, 'hash'>;
   readonly verifyCurrent: VerifyCurrent;
 }
 
@@ -51,7 +50,7 @@ const Me = UserView.extend({ twoFactor: z.boolean().describe('Whether signing in
 });
 
 export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
-  const { sqlOf, plans, passwords, verifyCurrent } = parts;
+  const { sqlOf, plans, verifyCurrent } = parts;
 
   return [
     {
@@ -74,7 +73,7 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
         const isSecured = email !== undefined || newPassword !== undefined;
         const verifiedHash =
           isSecured && currentPassword !== undefined ? await verifyCurrent(sql, caller, currentPassword) : null;
-        const passwordHash = newPassword === undefined ? null : await passwords.hash(newPassword, [caller.userId]);
+        const passwordHash = newPassword === undefined ? null : await hashPassword(newPassword, [caller.userId]);
         const change = { name: name ?? null, email: email ?? null, passwordHash, verifiedHash };
         const onNewPassword = (tx: Queries) => endOtherSessions(tx, caller.userId, caller.sessionId);
         const result = await changeUser(sql, caller.userId, change, onNewPassword);

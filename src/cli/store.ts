@@ -1,11 +1,11 @@
 // The store as a command has it: opened and migrated, never made, for as long as the command needs it, beside a running service where that is possible.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { KeyRevocation } from '../account/keys.js';
 import type { Ledger } from '../admission/admission.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
 import type { Config } from '../config/config.js';
 import { codeOf } from '../error-text.js';
 import { Unavailable } from '../errors.js';
+import type { Nodes } from '../operator/changes.js';
 import { embeddedSocketDirectory, startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
 import { openRedis } from '../store/redis/redis.js';
@@ -91,17 +91,15 @@ async function openRunning(dataDirectory: string): Promise<Postgres | null> {
   }
 }
 
-export interface Nodes extends KeyRevocation {
+interface ToldNodes extends Nodes {
   /** False: there is no Redis, and running servers ask Postgres after at most NODES_ASK_SECONDS. */
   readonly areTold: boolean;
-  /** The next admission counts against the new limit. Throws Failure('unavailable'). */
-  setLimit(userId: string, hourlyLimit: number): Promise<void>;
 }
 
 /** What a server believes of a key or a plan before it asks Postgres again (admission/admissions.ts). */
 export const NODES_ASK_SECONDS = 15;
 
-export async function withNodes<T>(config: Config, work: (nodes: Nodes) => Promise<T>): Promise<T> {
+export async function withNodes<T>(config: Config, work: (nodes: ToldNodes) => Promise<T>): Promise<T> {
   if (config.redisUrl === null) {
     return await work({ areTold: false, revoke: async () => undefined, setLimit: async () => undefined });
   }

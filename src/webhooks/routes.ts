@@ -23,7 +23,6 @@ import {
   WebhookView,
   WebhookWithSecret,
   webhookView,
-  webhookWithSecret,
 } from './wire.js';
 
 export interface WebhookRouteParts {
@@ -147,7 +146,7 @@ function ownRoutes({ endpoints, posts }: WebhookRouteParts): WebhookRoute[] {
         checked(posts, url);
         const created = await endpoints.create(userId, url, events);
         if (created === null) throw new Failure('conflict', `You have ${ENDPOINTS_MAX} webhooks: delete one first`);
-        return jsonReply(201, webhookWithSecret(created));
+        return jsonReply(201, webhookView(created));
       },
     },
   ];
@@ -216,7 +215,7 @@ function singleRoutes({ endpoints, posts, hurry }: WebhookRouteParts): WebhookRo
         errors: ['notFound'],
       },
       handle: async (userId, _exchange, parameters) =>
-        jsonReply(200, webhookWithSecret(found(await endpoints.rotate(userId, idOf(parameters))))),
+        jsonReply(200, webhookView(found(await endpoints.rotate(userId, idOf(parameters))))),
     },
   ];
 }

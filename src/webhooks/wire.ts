@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ScanView, ShownScan } from '../history/scan-view.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import type { Attempt, ListedDelivery } from './deliveries.js';
-import { type Endpoint, type EndpointWithSecret, EVENTS } from './endpoints.js';
+import { type Endpoint, EVENTS } from './endpoints.js';
 
 /** As long as that of any server that takes webhooks. */
 const URL_CHARACTERS = 2_048;
@@ -87,29 +87,21 @@ export const TestResult = z
   })
   .meta({ id: 'WebhookTest' });
 
-export function webhookView(endpoint: Endpoint): z.infer<typeof WebhookView> {
-  const { id, url: address, events: named, enabled, notice, failingSince, creationDate, lastUpdate } = endpoint;
+/** With its secret, where it has one. */
+export function webhookView<Shown extends Endpoint>({ failingSince, creationDate, lastUpdate, ...shown }: Shown) {
   return {
-    id,
-    url: address,
-    events: [...named],
-    enabled,
-    notice,
+    ...shown,
     failingSince: failingSince === null ? null : wireTime(failingSince),
     creationDate: wireTime(creationDate),
     lastUpdate: wireTime(lastUpdate),
   };
 }
 
-export function webhookWithSecret(endpoint: EndpointWithSecret): z.infer<typeof WebhookWithSecret> {
-  return { ...webhookView(endpoint), secret: endpoint.secret };
-}
-
 export function deliveryView(delivery: ListedDelivery): z.infer<typeof DeliveryView> {
-  const { id, event, scanId, state, attempts, nextAt, status, error, creationDate, lastUpdate } = delivery;
+  const { number: _, nextAt, creationDate, lastUpdate, ...shown } = delivery;
   return {
-    ...{ id, event, scanId, state, attempts, status, error },
-    nextAttempt: state === 'waiting' ? wireTime(nextAt) : null,
+    ...shown,
+    nextAttempt: shown.state === 'waiting' ? wireTime(nextAt) : null,
     creationDate: wireTime(creationDate),
     lastUpdate: wireTime(lastUpdate),
   };
