@@ -106,7 +106,11 @@ bool Watch() {
 
 void Signatures::Add(const void* root, const stretches::Signature& signature) noexcept {
   const uint32_t kind = KindOf(root);
-  if (kind < patterns_.size()) overlap::Join(patterns_[kind], overlap::MeasuresOf(signature.hex));
+  if (kind < patterns_.size()) {
+    overlap::Measures measures = overlap::MeasuresOf(signature.hex);
+    measures.has_ends = signature.offset.starts_with("EOF");
+    overlap::Join(patterns_[kind], measures);
+  }
   if (!wants_finders_ || !IsKnown()) return;
   try {
     finders_[root].Add(signature);

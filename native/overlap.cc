@@ -86,6 +86,7 @@ Measures MeasuresOf(std::string_view pattern) {
 void Join(Measures& measures, const Measures& others) {
   measures.longest = std::max(measures.longest, others.longest);
   measures.has_parts = measures.has_parts || others.has_parts;
+  measures.has_ends = measures.has_ends || others.has_ends;
 }
 
 void Join(Patterns& patterns, const Patterns& others) {
@@ -113,16 +114,17 @@ std::string FillersFor(const Patterns& present, const Patterns& wanted) {
   constexpr size_t kText = 7;
   std::string lines;
   for (size_t kind = 0; kind < wanted.size(); kind++) {
-    const auto [longest, has_parts] = wanted[kind];
+    const auto [longest, has_parts, has_ends] = wanted[kind];
     const Measures& own = present[kind];
     // Pieces are cut for this kind and for all kinds (0) at once. Without a pattern the matcher has nothing to do.
     const bool is_idle = own.longest == 0 && longest <= wanted[0].longest && kind != 0 && kind != kText;
     const bool lacks_length = own.longest < longest && !is_idle;
     const bool lacks_parts = own.longest > 0 && has_parts && !own.has_parts;
-    if (!lacks_length && !lacks_parts) continue;
+    const bool lacks_ends = kind == kText && has_ends && !own.has_ends;
+    if (!lacks_length && !lacks_parts && !lacks_ends) continue;
     const std::string number = std::to_string(kind);
     const std::string shortest = PatternOf(std::min(longest, kHeadBytes));
-    lines += "Sluice.Overlap." + number + ";Engine:81-255,FileSize:0-0,Target:" + number + ";0;" +
+    lines += "Sluice.Overlap." + number + ";Engine:81-255,FileSize:0-0,Target:" + number + ";0;" + (lacks_ends ? "EOF-1:" : "") +
              (lacks_length ? PatternOf(longest) : shortest) + (lacks_parts ? "*" + shortest : "") + "\n";
   }
   return lines;

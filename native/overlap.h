@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What libclamav does with a signature because of others in the same engine: how much of a piece of a large content it gives to its matcher once more before
-// the next piece (as many bytes as the longest pattern has), and whether it compares bytes (where any pattern for the kind of file has parts).
+// the next piece (as many bytes as the longest pattern has), whether it compares bytes (where any pattern for the kind of file has parts), and whether signatures for all
+// kinds know the size and the end of normalised text (where any pattern for text has a place that is counted from the end).
 #pragma once
 
 #include <array>
@@ -15,6 +16,8 @@ struct Measures {
   uint32_t longest = 0;
   // Some pattern has gaps without a fixed length.
   bool has_parts = false;
+  // The place of some pattern is counted from the end.
+  bool has_ends = false;
 };
 
 // For each kind of file.

@@ -179,3 +179,18 @@ t.test('parts of two bytes are found behind what begins another pattern', async 
   const found = await loadBoth(t, files, () => isInfected(Buffer.from('some words and begina00Qendof it')));
   t.strictSame(found, { plain: true, gated: true });
 });
+
+t.test('places in normalised text are counted from its end wherever a signature for text does so', async (t) => {
+  const text = Buffer.from(`Words   BEFORE\n${'x'.repeat(40)}and BEHIND   it\n`);
+  const wanted = logical(0, `0&1;${hex('words before')};EOF-60,60:${hex('and behind it')}`);
+  const fromEnd: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+    'a body signature': { 'b.ndb': `E:7:EOF-90:${letters(20)}\n` },
+    'one behind a gate': { 'b.ldb': `E${logical(7, `0;EOF-90:${letters(20)}`)}` },
+    none: {},
+  };
+  for (const [form, files] of Object.entries(fromEnd)) {
+    const { plain, gated } = await loadBoth(t, { 'a.ldb': `W${wanted}`, ...files }, () => isInfected(text));
+    t.equal(plain, form !== 'none', form);
+    t.equal(gated, plain, form);
+  }
+});

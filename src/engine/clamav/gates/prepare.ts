@@ -42,7 +42,7 @@ export interface PreparedGates {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 17;
+const FORMAT = 18;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -56,6 +56,7 @@ const LOGICAL = '.ldb';
 const PROGRAM = '.cbc';
 /** They are listed line by line. */
 const PROGRAM_NAME = /^[\w.-]+$/;
+const FOR_TEXT = /^[^;]*;[^;]*\bTarget:7\b/;
 const IGNORING = new Set(['.ign', '.ign2']);
 /** What decides how content is taken apart, or which signatures and matches count: each engine needs it, beside its signatures. */
 const SUPPORTING = new Set([...IGNORING, '.ftm', '.fp', '.sfp', '.idb', '.crb', '.cat', '.cfg', '.pwdb']);
@@ -345,7 +346,8 @@ async function collect(directories: readonly string[]): Promise<Found> {
 
 /**
  * Programs that may wait behind a gate. libclamav tells a program by its file's name, so that name must be the only one of its kind. A program
- * that a list of ignored signatures names is left out: the list holds for its signature's name.
+ * that a list of ignored signatures names is left out: the list holds for its signature's name. So is one for text: in an engine with such
+ * a program all signatures know the size and the end of normalised text, and otherwise none does.
  */
 function gateable({ finders, programFiles, ignoreLists }: Found): Triggered[] {
   const counts = new Map<string, number>();
@@ -354,6 +356,7 @@ function gateable({ finders, programFiles, ignoreLists }: Found): Triggered[] {
     ({ file, trigger }) =>
       counts.get(file) === 1 &&
       PROGRAM_NAME.test(file) &&
+      !FOR_TEXT.test(trigger) &&
       !ignoreLists.some((list) => list.includes(namesOfTrigger(trigger).at(-1) ?? '')),
   );
 }
