@@ -35,6 +35,7 @@
         "zip.cc",
         "archives.cc",
         "foreign.cc",
+        "listed.cc",
         "seven-zip.cc",
         "layers.cc",
         "tables.cc",

@@ -19,6 +19,13 @@ constexpr Format kFormats[] = {
     {0, std::string_view("\x89LZO\0\r\n\x1a\n", 9), "lzop"},
     {0, "LRZI", "lrzip"},
     {0, "7kSt", "zpaq"},
+    {7, "**ACE**", "ACE"},
+    {20, "\xdc\xa7\xc4\xfd", "ZOO"},
+    {0, "StuffIt (c)", "StuffIt"},
+    {10, "rLau", "StuffIt"},
+    {0, "ArC\x01", "FreeArc"},
+    {0, "KWAJ\x88\xf0\x27\xd1", "KWAJ"},
+    {0, std::string_view("\xff\x06\0\0sNaPpY", 10), "Snappy"},
     {0, "!<thin>\n", "thin ar"},
     {0, "WARC/", "WARC"},
     // What RPM 6 has in the place of a cpio: names and sizes stand elsewhere.
@@ -39,6 +46,10 @@ constexpr Format kFormats[] = {
     {0, std::string_view("KDMV\x03\0\0\0", 8), "VMDK"},
     {32, "NXSB", "APFS"},
     {512, "LABELONE", "LVM"},
+    {0, std::string_view("XFSB\0\0", 6), "XFS"},
+    {65'600, "_BHRfS_M", "Btrfs"},
+    {1024, "\x10\x20\xf5\xf2", "F2FS"},
+    {0, "-rom1fs-", "romfs"},
     {0, std::string_view("\x3a\xff\x26\xed\x01\0", 6), "Android sparse"},
 };
 

@@ -7,6 +7,7 @@
 
 #include "archives.h"
 #include "foreign.h"
+#include "listed.h"
 #include "seven-zip.h"
 #include "zip.h"
 
@@ -98,7 +99,8 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   again_below_ = kNowhere;
   if (bytes.size() < kSmallest) return;
   if (const Kind kind = streams::KindOf(bytes); kind != Kind::kNone) NoteStreams(kind, level, bytes);
-  NoteSevenZip(bytes);
+  NoteSevenZip(level, bytes);
+  NoteListed(level, bytes);
   for (const archives::Archive& archive : archives::Read(bytes)) NoteArchive(archive);
   if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
   if (zip::MayBeZip(bytes)) NoteZip(level, bytes);
@@ -115,10 +117,20 @@ void Layers::NoteArchive(const archives::Archive& archive) {
   }
 }
 
-void Layers::NoteSevenZip(Bytes bytes) {
-  const seven_zip::Reading reading = seven_zip::Read(bytes);
+void Layers::NoteSevenZip(uint32_t level, Bytes bytes) {
+  std::vector<uint64_t> sizes;
+  const seven_zip::Reading reading = seven_zip::Read(bytes, sizes);
   if (reading == seven_zip::Reading::kForeign) NoteEnd(streams::End::kForeign, "7z");
   if (reading == seven_zip::Reading::kDamaged) NoteEnd(streams::End::kDamaged, "7z");
+  if (reading == seven_zip::Reading::kOpened) Await(level, sizes);
+}
+
+void Layers::NoteListed(uint32_t level, Bytes bytes) {
+  const listed::Reading reading = listed::Read(bytes);
+  if (reading.is_encrypted) Mark(kEncrypted);
+  if (reading.is_cut) Mark(kTruncated);
+  if (reading.is_damaged) MarkIncomplete("damaged archive data");
+  Await(level, reading.sizes);
 }
 
 void Layers::End(bool is_early) {
@@ -235,12 +247,25 @@ void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Memb
   opened_.push_back(std::move(zip));
 }
 
-// A layer has come: zips that it isn't inside of have ended, and it may be a member of the one that it is in.
+// Nothing here can unpack them. Beyond the limit libclamav says itself that it has not looked.
+void Layers::Await(uint32_t level, const std::vector<uint64_t>& sizes) {
+  constexpr uint16_t kByNobody = UINT16_MAX;
+  Opened archive{level, {}, {}, {}};
+  for (const uint64_t size : sizes) {
+    if (archive.unseen.size() >= limits_.max_files) break;
+    if (size >= kSmallest) archive.unseen.emplace(size, zip::Member{kByNobody, false, false, 0, 0, size, true});
+  }
+  if (!archive.unseen.empty()) opened_.push_back(std::move(archive));
+}
+
+// A layer has come: archives that it isn't inside of have ended, and it may be a member of the one that it is in.
 void Layers::SettleOpened(uint32_t level, uint64_t size) {
   while (!opened_.empty() && opened_.back().level >= level) EndOpened();
   if (opened_.empty() || opened_.back().level + 1 != level) return;
   auto& unseen = opened_.back().unseen;
-  if (const auto seen = unseen.find(size); seen != unseen.end()) unseen.erase(seen);
+  auto seen = unseen.find(size);
+  if (seen == unseen.end()) seen = unseen.find(listed::kAnySize);
+  if (seen != unseen.end()) unseen.erase(seen);
 }
 
 void Layers::EndOpened() {

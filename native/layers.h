@@ -66,7 +66,7 @@ class Layers {
     // To be looked at once more where something else has come; empty: they are not there any more by then.
     Bytes bytes;
   };
-  // A zip: members that libclamav must open, by their sizes, until it has.
+  // An archive: members that libclamav must open, by their sizes, until it has.
   struct Opened {
     uint32_t level;
     Bytes bytes;
@@ -88,9 +88,11 @@ class Layers {
   void UnpackAgain(streams::Kind kind, uint32_t level, Bytes bytes);
   void NoteDifference(const Expected& expected);
   void NoteArchive(const archives::Archive& archive);
-  void NoteSevenZip(Bytes bytes);
+  void NoteSevenZip(uint32_t level, Bytes bytes);
+  void NoteListed(uint32_t level, Bytes bytes);
   void NoteZip(uint32_t level, Bytes bytes);
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members);
+  void Await(uint32_t level, const std::vector<uint64_t>& sizes);
   void SettleOpened(uint32_t level, uint64_t size);
   void EndOpened();
   void UnpackOpened(Bytes bytes, const zip::Member& member);

@@ -25,10 +25,12 @@ enum Id : uint8_t {
   kMainStreams = 4,
   kPackInfo = 6,
   kUnpackInfo = 7,
+  kSubStreams = 8,
   kSize = 9,
   kSums = 10,
   kFolder = 11,
   kUnpackSizes = 12,
+  kSubStreamCounts = 13,
   kEncodedHeader = 23,
 };
 
@@ -63,6 +65,8 @@ struct Streams {
   // Of all folders, which may be a million.
   bool are_known = true;
   bool is_any_encrypted = false;
+  // Of each member without a password.
+  std::vector<uint64_t> sizes;
 };
 
 class Input {
@@ -110,11 +114,19 @@ void SkipSums(Input& input, uint64_t count) {
   input.Take(4 * sums);
 }
 
-Folder ReadFolder(Input& input, uint64_t& outputs) {
+// What comes out of a folder.
+struct Unpacked {
+  uint64_t outputs = 0;
+  // The output that no other coder takes, and its bytes.
+  uint64_t last = 0;
+  uint64_t size = 0;
+  bool is_encrypted = false;
+};
+
+Folder ReadFolder(Input& input, Unpacked& unpacked) {
   constexpr uint64_t kCodersMax = 32;
   Folder folder;
   uint64_t inputs = 0;
-  outputs = 0;
   const uint64_t coders = input.Number();
   if (coders == 0 || coders > kCodersMax) throw Broken();
   for (uint64_t at = 0; at < coders; at++) {
@@ -123,13 +135,19 @@ Folder ReadFolder(Input& input, uint64_t& outputs) {
     for (const uint8_t byte : input.Take(flags & 0xf)) coder.id = coder.id << 8 | byte;
     const bool is_complex = (flags & 0x10) != 0;
     inputs += is_complex ? input.Count() : 1;
-    outputs += is_complex ? input.Count() : 1;
+    unpacked.outputs += is_complex ? input.Count() : 1;
     if ((flags & 0x20) != 0) coder.properties = input.Take(input.Count());
     folder.push_back(coder);
   }
-  const uint64_t pairs = outputs - 1;
-  if (outputs == 0 || pairs > inputs) throw Broken();
-  for (uint64_t at = 0; at < 2 * pairs; at++) input.Number();
+  const uint64_t pairs = unpacked.outputs - 1;
+  if (unpacked.outputs == 0 || pairs > inputs) throw Broken();
+  std::vector<uint64_t> taken;
+  for (uint64_t at = 0; at < pairs; at++) {
+    input.Number();
+    taken.push_back(input.Number());
+  }
+  std::sort(taken.begin(), taken.end());
+  for (const uint64_t output : taken) unpacked.last += output == unpacked.last ? 1 : 0;
   if (inputs - pairs > 1) {
     for (uint64_t at = 0; at < inputs - pairs; at++) input.Number();
   }
@@ -160,6 +178,30 @@ bool IsKnown(const Folder& folder) {
   }
 }
 
+// A folder of which nothing is said has one member. The last member has what the others leave.
+std::vector<uint64_t> ReadSizes(Input& input, const std::vector<Unpacked>& folders) {
+  std::vector<uint64_t> counts(folders.size(), 1);
+  uint8_t id = input.Byte();
+  const bool are_told = id == kSubStreams;
+  if (are_told) id = input.Byte();
+  if (are_told && id == kSubStreamCounts) {
+    for (uint64_t& count : counts) count = input.Count();
+    id = input.Byte();
+  }
+  std::vector<uint64_t> sizes;
+  for (size_t at = 0; at < folders.size(); at++) {
+    uint64_t left = folders[at].size;
+    for (uint64_t member = 0; member < counts[at]; member++) {
+      const bool is_last = member + 1 == counts[at];
+      if ((!is_last && id != kSize) || sizes.size() >= kCountMax) throw Broken();
+      const uint64_t size = is_last ? left : input.Number();
+      left -= size;
+      if (!folders[at].is_encrypted) sizes.push_back(size);
+    }
+  }
+  return sizes;
+}
+
 Streams ReadStreams(Input& input) {
   Streams streams;
   uint8_t id = input.Byte();
@@ -178,17 +220,28 @@ Streams ReadStreams(Input& input) {
   input.Expect(kFolder);
   streams.folders = input.Count();
   input.Expect(0);
-  uint64_t outputs = 0;
+  std::vector<Unpacked> folders(streams.folders);
   for (uint64_t at = 0; at < streams.folders; at++) {
-    uint64_t of_folder = 0;
-    Folder folder = ReadFolder(input, of_folder);
-    outputs += of_folder;
+    Folder folder = ReadFolder(input, folders[at]);
+    folders[at].is_encrypted = IsEncrypted(folder);
     streams.are_known = streams.are_known && IsKnown(folder);
-    streams.is_any_encrypted = streams.is_any_encrypted || IsEncrypted(folder);
+    streams.is_any_encrypted = streams.is_any_encrypted || folders[at].is_encrypted;
     if (at == 0) streams.first = std::move(folder);
   }
   input.Expect(kUnpackSizes);
-  for (uint64_t at = 0; at < outputs; at++) streams.unpacked_size = input.Number();
+  for (Unpacked& folder : folders) {
+    for (uint64_t at = 0; at < folder.outputs; at++) {
+      streams.unpacked_size = input.Number();
+      if (at == folder.last) folder.size = streams.unpacked_size;
+    }
+  }
+  uint8_t next = input.Byte();
+  if (next == kSums) {
+    SkipSums(input, streams.folders);
+    next = input.Byte();
+  }
+  if (next != kEnd) throw Broken();
+  streams.sizes = ReadSizes(input, folders);
   return streams;
 }
 
@@ -210,7 +263,7 @@ Bytes Unpack(const Streams& streams, Bytes bytes, Held& held) {
   return held.bytes();
 }
 
-Reading ReadHeader(Bytes bytes, Bytes header) {
+Reading ReadHeader(Bytes bytes, Bytes header, std::vector<uint64_t>& sizes) {
   constexpr int kPackedMax = 4;
   Held unpacked;
   for (int times = 0; times < kPackedMax; times++) {
@@ -229,7 +282,8 @@ Reading ReadHeader(Bytes bytes, Bytes header) {
     // Nobody writes these two.
     if (part == kArchiveProperties || part == kAdditionalStreams) return Reading::kForeign;
     if (part != kMainStreams) return Reading::kNone;
-    const Streams streams = ReadStreams(input);
+    Streams streams = ReadStreams(input);
+    sizes = std::move(streams.sizes);
     return streams.are_known ? Reading::kOpened : Reading::kForeign;
   }
   return Reading::kDamaged;
@@ -237,7 +291,7 @@ Reading ReadHeader(Bytes bytes, Bytes header) {
 
 }  // namespace
 
-Reading Read(Bytes bytes) {
+Reading Read(Bytes bytes, std::vector<uint64_t>& sizes) {
   if (!Has(bytes, 0, kMagic)) return Reading::kNone;
   if (bytes.size() < kStart) return Reading::kDamaged;
   const uint64_t offset = Long(bytes, 12);
@@ -245,7 +299,7 @@ Reading Read(Bytes bytes) {
   if (size == 0) return offset == 0 ? Reading::kNone : Reading::kDamaged;
   if (offset > bytes.size() - kStart || size > bytes.size() - kStart - offset) return Reading::kDamaged;
   try {
-    return ReadHeader(bytes, bytes.subspan(kStart + static_cast<size_t>(offset), static_cast<size_t>(size)));
+    return ReadHeader(bytes, bytes.subspan(kStart + static_cast<size_t>(offset), static_cast<size_t>(size)), sizes);
   } catch (const Broken&) {
     return Reading::kDamaged;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "bytes.h"
 
@@ -18,6 +19,7 @@ enum class Reading : uint8_t {
   kDamaged,
 };
 
-Reading Read(Bytes bytes);
+// `sizes`: of the members that libclamav opens, unless their data is damaged: it passes over that in silence.
+Reading Read(Bytes bytes, std::vector<uint64_t>& sizes);
 
 }  // namespace sluice::seven_zip

@@ -1,4 +1,5 @@
 // Nothing is clean that nobody looked at: what libclamav passes over in containers is unpacked and looked at, or said to be incomplete.
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
@@ -79,6 +80,10 @@ const foreign: Record<string, Buffer> = {
   VHDX: marked([0, 'vhdxfile']),
   WARC: marked([0, 'WARC/1.0\r\n']),
   AppImage: marked([0, '\x7fELF\x02\x01\x01\0AI\x02']),
+  ACE: marked([7, '**ACE**']),
+  ZOO: marked([0, 'ZOO 2.10 Archive.\x1a\0\0\xdc\xa7\xc4\xfd']),
+  StuffIt: marked([0, 'SIT!'], [10, 'rLau']),
+  XFS: marked([0, 'XFSB\0\0\x10\0']),
   'stripped cpio': rpm(gz(marked([0, '07070X00000000']))),
 };
 
@@ -127,7 +132,34 @@ const infected: Record<string, Buffer> = {
 const folder = { name: 'a.bin', content: harmless.content };
 const by7z = (...options: string[]): Buffer => sevenZip(...options)([folder]);
 
+/** Of Debian's package `clamav-testfiles`. */
+const testFile = (name: string): Buffer => readFileSync(`/usr/share/clamav-testfiles/${name}`);
+
+/** A member by the method, in a header of level 0. */
+function lha(method: string, content: Buffer): Buffer {
+  const header = Buffer.alloc(28);
+  header.set([header.length - 2, 0]);
+  header.write(method, 2);
+  header.writeUInt32LE(content.length, 7);
+  header.writeUInt32LE(content.length, 11);
+  header.set([0x20, 0, 4], 19);
+  header.write('a.sh', 22);
+  header[1] = header.subarray(2).reduce((sum, byte) => sum + byte, 0) & 0xff;
+  return Buffer.concat([header, content, Buffer.alloc(1)]);
+}
+
+const encryptedArj = testFile('clam.arj');
+const arjMember = encryptedArj.indexOf('\x60\xea', 2, 'latin1');
+encryptedArj[arjMember + 8] = 1;
+const notAll = 'engine has not unpacked all of the compressed data';
+
 const incomplete: Record<string, [Buffer, string]> = {
+  'a 7z whose data is damaged': [damaged(by7z('-t7z', '-m0=Copy')), notAll],
+  'one of several in a 7z': [damaged(sevenZip('-t7z', '-m0=Copy', '-ms=off')([folder, harmless])), notAll],
+  'a cabinet that is cut off': [testFile('clam.cab').subarray(0, 400), notAll],
+  'an ARJ that is cut off': [testFile('clam.arj').subarray(0, 344), notAll],
+  'damaged compiled help': [testFile('clam.chm').fill(0x55, 50, 58), notAll],
+  'LHA by a method that the engine lacks': [lha('-lh2-', harmless.content), notAll],
   'a local header with another method': [
     zipOf([{ ...harmless, method: 8, localMethod: 0 }]),
     'a zip can be read in several ways: two headers of a member contradict each other',
@@ -204,6 +236,8 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
   for (const [what, [bytes, reason]] of Object.entries(incomplete)) {
     t.equal(verdictOf(bytes), `incomplete: ${reason}`, what);
   }
+  t.equal(verdictOf(lha('-lh0-', harmless.content)), 'clean', 'LHA that is whole');
+  t.equal(verdictOf(encryptedArj), 'clean, encrypted', 'an ARJ with a password');
   for (const [name, bytes] of Object.entries(foreign)) {
     t.equal(verdictOf(bytes), `incomplete: engine cannot unpack ${name}`);
     t.equal(verdictOf(zipOf([{ name: 'a', content: bytes }])), `incomplete: engine cannot unpack ${name}`, 'in a zip');

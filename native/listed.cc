@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// [MS-CAB] 2; TECHNOTE.TXT of ARJ 2.78; LHA's headers of the levels 0 to 3; compiled help by its magic alone.
+#include "listed.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace sluice::listed {
+namespace {
+
+Reading ReadCabinet(Bytes bytes) {
+  constexpr size_t kHeader = 36;
+  constexpr size_t kEntry = 16;
+  Reading reading;
+  if (bytes.size() < kHeader) return {{}, false, true, false};
+  size_t at = Word(bytes, 16);
+  for (uint32_t left = Half(bytes, 28); left > 0; left--) {
+    const Bytes entry = bytes.subspan(std::min(at, bytes.size()));
+    const void* end = entry.size() > kEntry ? std::memchr(entry.data() + kEntry, 0, entry.size() - kEntry) : nullptr;
+    if (end == nullptr) {
+      reading.is_cut = true;
+      break;
+    }
+    reading.sizes.push_back(Word(entry, 0));
+    at = static_cast<size_t>(static_cast<const uint8_t*>(end) - bytes.data()) + 1;
+  }
+  return reading;
+}
+
+constexpr std::string_view kArj = "\x60\xea";
+constexpr size_t kArjBasic = 30;
+constexpr size_t kArjBasicMost = 2600;
+constexpr uint8_t kArjMain = 2;
+
+// Two bytes are no magic: what they begin must be the header of an archive.
+bool IsArj(Bytes bytes) {
+  if (!Has(bytes, 0, kArj) || bytes.size() < 4 + kArjBasic || bytes[10] != kArjMain) return false;
+  const uint32_t size = Half(bytes, 2);
+  return size >= kArjBasic && size <= kArjBasicMost && bytes[4] >= kArjBasic && bytes[4] <= size;
+}
+
+Reading ReadArj(Bytes bytes) {
+  constexpr uint8_t kEncrypted = 1;
+  Reading reading;
+  reading.is_cut = true;
+  for (size_t at = 0; bytes.size() - at >= 4;) {
+    const Bytes header = bytes.subspan(at);
+    const uint32_t basic = Half(header, 2);
+    reading.is_damaged = !Has(header, 0, kArj) || (basic > 0 && basic < kArjBasic);
+    reading.is_cut = !reading.is_damaged && basic > 0;
+    if (!reading.is_cut || header.size() < 4 + basic) break;
+    const bool is_main = at == 0;
+    const uint64_t packed = is_main ? 0 : Word(header, 16);
+    if (!is_main && (header[8] & kEncrypted) != 0) reading.is_encrypted = true;
+    else if (!is_main) reading.sizes.push_back(Word(header, 20));
+    // Its sum, and further headers with theirs.
+    size_t next = 4 + basic + 4;
+    while (header.size() >= next + 2 && Half(header, next) > 0) next += 2 + Half(header, next) + 4;
+    next += 2;
+    if (header.size() < next || header.size() - next < packed) break;
+    at += next + static_cast<size_t>(packed);
+  }
+  return reading;
+}
+
+constexpr size_t kLhaLeast = 22;
+
+bool IsLha(Bytes bytes) {
+  constexpr size_t kAt = 2;
+  if (bytes.size() < kLhaLeast || bytes[kAt + 4] != '-' || bytes[20] > 3) return false;
+  const Bytes method = bytes.subspan(kAt);
+  return Has(method, 0, "-lh") || Has(method, 0, "-lz") || Has(method, 0, "-pm");
+}
+
+Reading ReadLha(Bytes bytes) {
+  Reading reading;
+  for (size_t at = 0; IsLha(bytes.subspan(at));) {
+    const Bytes header = bytes.subspan(at);
+    // Those of the levels 0 and 1 don't count their first two bytes.
+    constexpr uint8_t kLongHeaders = 2;
+    constexpr uint8_t kLongestHeaders = 3;
+    uint64_t next = Word(header, 7);
+    if (header[20] < kLongHeaders) next += 2 + header[0];
+    else if (header[20] < kLongestHeaders) next += Half(header, 0);
+    else next += header.size() < 28 ? header.size() : Word(header, 24);
+    reading.is_damaged = next < kLhaLeast;
+    if (reading.is_damaged) break;
+    reading.sizes.push_back(Word(header, 11));
+    reading.is_cut = next > header.size();
+    if (next >= header.size()) break;
+    at += static_cast<size_t>(next);
+  }
+  return reading;
+}
+
+}  // namespace
+
+Reading Read(Bytes bytes) {
+  if (Has(bytes, 0, std::string_view("MSCF\0\0\0\0", 8))) return ReadCabinet(bytes);
+  if (Has(bytes, 0, "ITSF")) return {{kAnySize}, false, false, false};
+  if (IsLha(bytes)) return ReadLha(bytes);
+  return IsArj(bytes) ? ReadArj(bytes) : Reading();
+}
+
+}  // namespace sluice::listed
