@@ -10,7 +10,7 @@ export interface Sending {
 
 interface FormProps {
   readonly onSubmit: () => void;
-  /** Absent: nothing is asked of the service. While it is on its way, it is not sent again. */
+  /** Absent: nothing is asked of the service. */
   readonly sends?: Sending;
   readonly className?: string;
   readonly children: ReactNode;
@@ -26,7 +26,6 @@ export function Form({ onSubmit, sends, className = 'stack', children }: FormPro
   }, [tries, error]);
   function submit(event: FormEvent): void {
     event.preventDefault();
-    if (sends?.isPending === true) return;
     onSubmit();
     setTries(tries + 1);
   }
