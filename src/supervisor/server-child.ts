@@ -69,7 +69,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   if (spawned === null) return neverStarted();
   const { child, inFlight } = spawned;
   const words = createWords();
-  const kill = createLastResort(log, () => server.kill('SIGKILL'));
+  const kill = createLastResort(log, () => server.kill('SIGKILL'), words.has);
   const starting = createClock(startMs, () => {
     log.error(
       'a server has not answered to its start: it is of an older version (restart the service), or too slow: killing it',
@@ -89,7 +89,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
     words.add(report?.data ?? null);
     if (report !== null) options.onReport(report.data, server);
   });
-  const ended = endOf(child, log).then(({ exitCode, signal }): End => {
+  const ended = Promise.race([endOf(child, log), kill.inVain]).then(({ exitCode, signal }): End => {
     starting.stop();
     kill.stop();
     words.end();
@@ -216,11 +216,19 @@ function createWords() {
   };
 }
 
-/** Kills a process that doesn't end in time. */
-function createLastResort(log: Log, kill: () => void) {
+/** Kills a process that doesn't end in time; one that has stopped is not waited for after that. */
+function createLastResort(log: Log, kill: () => void, has: (word: Word) => boolean) {
   let clock: Clock | null = null;
   let isOver = false;
+  let giveUp: (end: Pick<End, 'exitCode' | 'signal'>) => void = () => undefined;
+  const inVain = createClock(EXIT_MS, () => {
+    log.error('a process that has stopped does not end: the kernel waits for a file system that hangs');
+    giveUp({ exitCode: 0, signal: 'SIGKILL' });
+  });
   return {
+    inVain: new Promise<Pick<End, 'exitCode' | 'signal'>>((resolve) => {
+      giveUp = resolve;
+    }),
     /** Instead of what was set before. */
     after(delayMs: number): void {
       clock?.stop();
@@ -228,12 +236,14 @@ function createLastResort(log: Log, kill: () => void) {
       clock = createClock(Math.min(delayMs, TIMER_MAX_MS), () => {
         log.error({ delayMs }, 'a process that was to end did not: killing it');
         kill();
+        if (has('stopped')) inVain.start();
       });
       clock.start();
     },
     stop(): void {
       isOver = true;
       clock?.stop();
+      inVain.stop();
     },
   };
 }
