@@ -1,6 +1,7 @@
 // What is behind a URL, as a source of bytes: each hop checked, resolved, checked again and dialled; the last one's body handed on.
 import { Failure, Unavailable } from '../errors.js';
 import { REDIRECTS_MAX } from '../limits.js';
+import { Shares } from '../waiting/shares.js';
 import { type Deadline, startDeadline } from '../waiting/within.js';
 import { allowed, type DiallingOptions, dial } from './dialling.js';
 import { type BodySink, codingCheck, type OriginResponse, TOO_SLOW } from './origin.js';
@@ -30,7 +31,7 @@ const PARTIAL_CONTENT = 206;
 
 export function createDownloads(options: DownloadOptions) {
   const { guard } = options;
-  const slots = createDownloadSlots(options.limits);
+  const slots = new Shares(options.limits.perUser);
 
   /** The first response that is no redirect. */
   async function follow(start: URL, signal: AbortSignal): Promise<OriginResponse> {
@@ -58,9 +59,10 @@ export function createDownloads(options: DownloadOptions) {
       receive: (body: OriginBody) => Promise<T>,
     ): Promise<T> {
       const url = allowed(guard.checkUrl(text));
-      const giveBack = slots.take(account);
+      if (!slots.take(account)) throw new Unavailable('downloadShareTaken');
       const deadline = startDeadline(options.timeoutMs, signal, new Failure('downloadFailed', TOO_SLOW));
       try {
+        if (slots.all > options.limits.total) throw new Unavailable('downloadSlotsTaken');
         const response = await follow(url, deadline.signal);
         try {
           return await receive(bodyOf(response, deadline));
@@ -69,14 +71,14 @@ export function createDownloads(options: DownloadOptions) {
         }
       } finally {
         deadline.end();
-        giveBack();
+        slots.giveBack(account);
       }
     },
     /** What can be said of a URL before its host is resolved. Throws Failure `urlRejected`. */
     check: (text: string): void => void allowed(guard.checkUrl(text)),
     /** Downloads under way. */
     get running(): number {
-      return slots.taken;
+      return slots.all;
     },
   };
 }
@@ -113,31 +115,4 @@ function bodyOf(response: OriginResponse, deadline: Deadline): OriginBody {
 interface SlotLimits {
   readonly perUser: number;
   readonly total: number;
-}
-
-function createDownloadSlots({ perUser, total }: SlotLimits) {
-  const byUser = new Map<string, number>();
-  let taken = 0;
-  return {
-    /** Takes a slot and returns what gives it back. Throws Failure `unavailable`. */
-    take(userId: string): () => void {
-      const own = byUser.get(userId) ?? 0;
-      if (own >= perUser) throw new Unavailable('downloadShareTaken');
-      if (taken >= total) throw new Unavailable('downloadSlotsTaken');
-      byUser.set(userId, own + 1);
-      taken += 1;
-      let returned = false;
-      return () => {
-        if (returned) return;
-        returned = true;
-        taken -= 1;
-        const left = (byUser.get(userId) ?? 1) - 1;
-        if (left === 0) byUser.delete(userId);
-        else byUser.set(userId, left);
-      };
-    },
-    get taken(): number {
-      return taken;
-    },
-  };
 }

@@ -4,6 +4,7 @@ import type { ScanPolicy } from '../engine/verdict.js';
 import { Unavailable } from '../errors.js';
 import type { Fragment, Sql, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
+import { Shares } from '../waiting/shares.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
 
 export interface PendingScan {
@@ -48,44 +49,11 @@ const NODE_GONE = '1 hour';
 /** Of them at a time. */
 const GONE_ROWS = 500;
 
-interface Row {
-  readonly id: string;
-  readonly user_id: string;
-  readonly key_id: string | null;
-  readonly state: 'queued' | 'running';
-  readonly filename: string;
-  readonly size_bytes: number | null;
-  readonly sha256: string | null;
-  readonly metadata: string | null;
-  readonly url: string | null;
-  readonly env: string;
-  readonly window_start: string;
-  readonly encrypted: ScanPolicy['encrypted'];
-  readonly heuristics: ScanPolicy['heuristics'];
-}
-
-function seen(row: Row): SeenPendingScan {
-  return {
-    id: row.id,
-    userId: row.user_id,
-    keyId: row.key_id,
-    state: row.state,
-    filename: row.filename,
-    sizeBytes: row.size_bytes,
-    sha256: row.sha256,
-    metadata: row.metadata,
-    url: row.url,
-    env: row.env,
-    windowStartSeconds: Number(row.window_start),
-    policy: { encrypted: row.encrypted, heuristics: row.heuristics },
-  };
-}
-
 /** `sql`: for what nobody waits for with a request. */
 export function createPendingScans(sql: Sql, sqlOf: SqlOf) {
   const columns = sql`
-    id, user_id, key_id, state, filename, size_bytes, encode(sha256, 'hex') AS sha256, metadata, url, env, window_start,
-    encrypted, heuristics`;
+    id, user_id AS "userId", key_id AS "keyId", state, filename, size_bytes AS "sizeBytes", encode(sha256, 'hex') AS sha256, metadata, url, env,
+    window_start::float8 AS "windowStartSeconds", json_build_object('encrypted', encrypted, 'heuristics', heuristics) AS policy`;
 
   return {
     /** Throws Failure `unavailable`: then it may be there or not. */
@@ -106,18 +74,19 @@ export function createPendingScans(sql: Sql, sqlOf: SqlOf) {
     },
     /** Null: the user has none of that id, or it has ended. */
     async find(userId: string, id: string): Promise<SeenPendingScan | null> {
-      const [row] = await guarded(
-        sqlOf(userId)<Row[]>`SELECT ${columns} FROM pending_scans WHERE id = ${id}::uuid AND user_id = ${userId}`,
+      const [scan] = await guarded(
+        sqlOf(userId)<SeenPendingScan[]>`
+          SELECT ${columns} FROM pending_scans WHERE id = ${id}::uuid AND user_id = ${userId}`,
       );
-      return row === undefined ? null : seen(row);
+      return scan ?? null;
     },
     /** Some of the user's, the newest first, from the one behind `after` on. */
     async list(
       userId: string,
       { sha256, fromMs, beforeMs, after, limit }: PendingList,
     ): Promise<readonly SeenPendingScan[]> {
-      const rows = await guarded(
-        sqlOf(userId)<Row[]>`
+      return await guarded(
+        sqlOf(userId)<SeenPendingScan[]>`
           SELECT ${columns} FROM pending_scans
           WHERE user_id = ${userId}
             ${sha256 === undefined ? sql`` : sql`AND sha256 = decode(${sha256}, 'hex')`}
@@ -126,12 +95,10 @@ export function createPendingScans(sql: Sql, sqlOf: SqlOf) {
             ${after === null ? sql`` : sql`AND id < ${after}::uuid`}
           ORDER BY id DESC LIMIT ${limit}`,
       );
-      return rows.map(seen);
     },
     /** Those of them that have not ended. */
     async left(ids: readonly string[]): Promise<readonly SeenPendingScan[]> {
-      const rows = await sql<Row[]>`SELECT ${columns} FROM pending_scans WHERE id = ANY(${[...ids]}::uuid[])`;
-      return rows.map(seen);
+      return await sql<SeenPendingScan[]>`SELECT ${columns} FROM pending_scans WHERE id = ANY(${[...ids]}::uuid[])`;
     },
     /** True: this call is the one that gives its unit back. */
     async claimReturn(id: string): Promise<boolean> {
@@ -152,21 +119,20 @@ function ofNodes(sql: Sql, columns: Fragment) {
     },
     /** Some of the node's that were admitted before that time. */
     async ofNode(nodeId: string, beforeMs: number): Promise<readonly SeenPendingScan[]> {
-      const rows = await sql<Row[]>`
+      return await sql<SeenPendingScan[]>`
         SELECT ${columns} FROM pending_scans WHERE node_id = ${nodeId} AND id < ${lowestIdAt(beforeMs)}::uuid
         ORDER BY id LIMIT ${GONE_ROWS}`;
-      return rows.map(seen);
     },
     /** Some of the scans of nodes that are gone. Such a node is forgotten with its last one. */
     async ofGoneNodes(): Promise<readonly SeenPendingScan[]> {
-      const rows = await sql<Row[]>`
+      const scans = await sql<SeenPendingScan[]>`
         SELECT ${columns} FROM pending_scans
         WHERE node_id IN (SELECT node_id FROM pending_nodes WHERE seen_at < now() - ${NODE_GONE}::interval)
         ORDER BY id LIMIT ${GONE_ROWS}`;
-      if (rows.length === 0) {
+      if (scans.length === 0) {
         await sql`DELETE FROM pending_nodes WHERE seen_at < now() - ${NODE_GONE}::interval`;
       }
-      return rows.map(seen);
+      return scans;
     },
   };
 }
@@ -197,8 +163,7 @@ const WAITS_MAX = 5_000;
 
 export function createScanWaits(left: PendingScans['left'], onProblem: (error: unknown) => void) {
   const waiting = new Map<string, Set<() => void>>();
-  const perUser = new Map<string, number>();
-  let all = 0;
+  const shares = new Shares(WAITS_PER_USER);
   let isAsking = false;
 
   /** It has ended, here. */
@@ -225,11 +190,8 @@ export function createScanWaits(left: PendingScans['left'], onProblem: (error: u
   return {
     /** Resolves when the scan may have ended, or after so long, or when the client has left. Resolves at once for an account that waits for too many. */
     async until(userId: string, id: string, waitMs: number, signal: AbortSignal): Promise<void> {
-      const own = perUser.get(userId) ?? 0;
-      if (own >= WAITS_PER_USER || signal.aborted) return;
-      if (all >= WAITS_MAX) throw new Unavailable('waitsBusy');
-      perUser.set(userId, own + 1);
-      all += 1;
+      if (shares.all >= WAITS_MAX) throw new Unavailable('waitsBusy');
+      if (signal.aborted || !shares.take(userId)) return;
       await new Promise<void>((resolve) => {
         const resolves = waiting.get(id) ?? new Set();
         const end = (): void => {
@@ -243,10 +205,7 @@ export function createScanWaits(left: PendingScans['left'], onProblem: (error: u
         signal.addEventListener('abort', end);
         waiting.set(id, resolves.add(end));
       });
-      all -= 1;
-      const rest = (perUser.get(userId) ?? 1) - 1;
-      if (rest === 0) perUser.delete(userId);
-      else perUser.set(userId, rest);
+      shares.giveBack(userId);
     },
     ended,
     stop: () => clearInterval(asking),

@@ -8,6 +8,7 @@ import { type KeyRoute, keyCallerErrors } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
+import { Shares } from '../waiting/shares.js';
 import type { History } from './history.js';
 import type { PendingScans, ScanWaits } from './pending-scans.js';
 import { listQuery, Sha256, waitQuery } from './query.js';
@@ -38,7 +39,7 @@ export type OnItsWay = Pick<History, 'find' | 'settled'>;
 export type FindScan = (userId: string, id: string | undefined) => Promise<ShownScan | null>;
 
 export function createScanFinder({ sqlOf, now, onItsWay, pending }: ScanFinderParts): FindScan {
-  const waiting = new Map<string, number>();
+  const waiting = new Shares(WAITS_PER_USER);
 
   /** What has ended in between the two questions is found by the next look. */
   async function look(userId: string, id: string): Promise<ShownScan | null> {
@@ -50,22 +51,18 @@ export function createScanFinder({ sqlOf, now, onItsWay, pending }: ScanFinderPa
 
   /** Another process or node may have answered this very moment: its row is waited for, within bounds. */
   async function findSoon(userId: string, id: string): Promise<ShownScan | null> {
-    const waits = waiting.get(userId) ?? 0;
     const isYoung = Math.abs(now() - timeOfId(id)) < YOUNG_MS;
-    const pauses = isYoung && waits < WAITS_PER_USER ? PAUSES_MS : [];
-    waiting.set(userId, waits + 1);
+    let scan = await look(userId, id);
+    if (scan !== null || !isYoung || !waiting.take(userId)) return scan;
     try {
-      let scan = await look(userId, id);
-      for (const pauseMs of pauses) {
-        if (scan !== null) break;
+      for (const pauseMs of PAUSES_MS) {
         await delay(pauseMs);
         scan = await look(userId, id);
+        if (scan !== null) break;
       }
       return scan;
     } finally {
-      const left = (waiting.get(userId) ?? 1) - 1;
-      if (left === 0) waiting.delete(userId);
-      else waiting.set(userId, left);
+      waiting.giveBack(userId);
     }
   }
 
