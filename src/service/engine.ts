@@ -50,6 +50,7 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
         });
   const pool = new ScanPool({
     threads: config.scanThreads,
+    processes: config.processes,
     ...(config.scanThreadsMost === null ? {} : { threadsMost: config.scanThreadsMost }),
     queueLimit: config.scanQueue,
     scanTimeoutMs: config.scanTimeoutMs,

@@ -12,6 +12,8 @@ import type { ThreadScan } from './thread-scan.js';
 
 export interface PoolOptions {
   readonly threads: number;
+  /** Server processes on this machine, each with as many threads. Default: 1. */
+  readonly processes?: number;
   /** With those for content over 1 MB, and those beside the sets while scans take long. Default: eight times as many. */
   readonly threadsMost?: number;
   /** So long threads beside the set are kept after the last time that one was wanted, and what scans have freed after the last scan. Default: 5 s. */
@@ -53,7 +55,8 @@ export class ScanPool {
   readonly queue: { readonly isCrowded: boolean };
   readonly #refuse: () => string | null;
   readonly #bell: ReturnType<typeof startBell>;
-  readonly #staysAwake = availableCores() > 1;
+  /** Threads look for what comes before they sleep. Where a process has no more than one core, what looks is in the way of what works. */
+  readonly #staysAwake: boolean;
   readonly #light: Lane;
   /** Null: there are no threads for it. */
   readonly #heavy: Lane | null;
@@ -68,6 +71,7 @@ export class ScanPool {
   constructor(options: PoolOptions) {
     const { threads, scanTimeoutMs, queueLimit, onHung } = options;
     this.threads = threads;
+    this.#staysAwake = availableCores() > (options.processes ?? 1);
     const { encryptedArchives: encrypted = usualPolicy.encrypted } = options;
     this.policy = { ...usualPolicy, encrypted };
     this.#refuse = options.refusal ?? ((): null => null);
