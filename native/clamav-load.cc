@@ -274,7 +274,7 @@ class Loader {
     LoadMarks(engine_.get(), request_.marks_directory);
   }
 
-  // Before all else: what comes after it can't bring back libclamav's filter, which keeps bytes without its signatures from its matcher.
+  // Before all else.
   void TakeGates(bool are_literals_elsewhere) {
     const Working working(*this);
     const GateFiles& files = *request_.gates;
@@ -283,7 +283,7 @@ class Loader {
     if (request_.single_pass) MatchInOnePass();
     unsigned int gates = 0;
     const uint32_t elsewhere = are_literals_elsewhere ? files.literal_count : 0;
-    if (elsewhere > 0) LoadOwn(engine_.get(), request_.marks_directory + "/unfiltered.cfg", &gates);
+    if (elsewhere > 0) LeaveOutFilter();
     LoadOwn(engine_.get(), files.gates, &gates);
     if (elsewhere == 0 && gates < files.gate_count) LoadOwn(engine_.get(), files.literals, &gates);
     if (gates + elsewhere != files.gate_count) throw LoadError("Gates are missing in " + files.gates + " and " + files.literals);
@@ -291,6 +291,7 @@ class Loader {
 
   void TakeShare(size_t share) {
     const Working working(*this);
+    LeaveOutFilter();
     MatchInOnePass();
     // A tree of two bytes takes half the memory, and up to three times as long.
     if (IsSeldomAsked(share)) Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, 2});
@@ -353,6 +354,13 @@ class Loader {
   }
 
  private:
+  // What comes after it can't bring it back. The filter keeps bytes before the first ones of its signatures from the matcher, and in normalised
+  // text from regular expressions as well: in an engine with few signatures these would miss what they find in one with all.
+  void LeaveOutFilter() {
+    unsigned int beside = 0;
+    LoadOwn(engine_.get(), request_.marks_directory + "/unfiltered.cfg", &beside);
+  }
+
   // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards. The tree of the only one is
   // as deep as by default: in a deeper one libclamav passes over parts of two bytes.
   void MatchInOnePass() { Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1}); }

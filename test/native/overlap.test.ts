@@ -194,3 +194,15 @@ t.test('places in normalised text are counted from its end wherever a signature 
     t.equal(gated, plain, form);
   }
 });
+
+t.test('a regular expression sees all of normalised text, whichever signatures are elsewhere', async (t) => {
+  const text = Buffer.from(`Some words\nand QUIXOTIC220\n${'x'.repeat(90)}\nbut MARMALADE vermilion\n`);
+  for (const target of [0, 7]) {
+    const files = {
+      'a.ldb': `R${logical(target, `0&1;${hex('marmalade vermilion')};0/quixotic[0-9]+/`)}`,
+      'b.ndb': `S:${target}:*:${hex('some words or')}\n`,
+    };
+    const found = await loadBoth(t, files, () => isInfected(text));
+    t.strictSame(found, { plain: true, gated: true }, `${target}`);
+  }
+});
