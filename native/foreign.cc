@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Each is known by what stands at one place of it; file systems and compress(1), whose marks are short, by a second look.
+// Each is known by what stands at one place of it; file systems and compress(1), whose marks are short, by a second look. Text may have the letters of a mark there.
 #include "foreign.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@ struct Format {
   size_t at;
   std::string_view mark;
   const char* name;
+  bool may_be_text = false;
 };
 
 constexpr Format kFormats[] = {
@@ -26,8 +27,7 @@ constexpr Format kFormats[] = {
     {0, "ArC\x01", "FreeArc"},
     {0, "KWAJ\x88\xf0\x27\xd1", "KWAJ"},
     {0, std::string_view("\xff\x06\0\0sNaPpY", 10), "Snappy"},
-    {0, "!<thin>\n", "thin ar"},
-    {0, "WARC/", "WARC"},
+    {0, "!<thin>\n", "thin ar", true},
     // What RPM 6 has in the place of a cpio: names and sizes stand elsewhere.
     {0, "07070X", "stripped cpio"},
     {0, "hsqs", "SquashFS"},
@@ -52,6 +52,19 @@ constexpr Format kFormats[] = {
     {0, "-rom1fs-", "romfs"},
     {0, std::string_view("\x3a\xff\x26\xed\x01\0", 6), "Android sparse"},
 };
+
+// The head of an archive or of an image has bytes that text doesn't have.
+bool IsText(Bytes bytes) {
+  constexpr size_t kHead = 512;
+  const Bytes head = bytes.first(std::min(bytes.size(), kHead));
+  return std::all_of(head.begin(), head.end(), [](uint8_t byte) { return byte >= ' ' || (byte >= '\t' && byte <= '\r'); });
+}
+
+// Its first line is a version.
+bool IsWarc(Bytes bytes) {
+  const auto ends_at = [bytes](size_t at) { return Has(bytes, at, "\n") || Has(bytes, at, "\r\n"); };
+  return Has(bytes, 0, "WARC/") && (ends_at(8) || ends_at(9));
+}
 
 // Two bytes, and the width of its codes.
 bool IsCompress(Bytes bytes) {
@@ -88,7 +101,8 @@ bool IsFat(Bytes bytes) {
 const char* NameOf(Bytes bytes) {
   const auto found =
       std::find_if(std::begin(kFormats), std::end(kFormats), [bytes](const Format& one) { return Has(bytes, one.at, one.mark); });
-  if (found != std::end(kFormats)) return found->name;
+  if (found != std::end(kFormats) && (found->may_be_text || !IsText(bytes))) return found->name;
+  if (IsWarc(bytes)) return "WARC";
   if (IsCompress(bytes)) return "compress";
   if (IsExt(bytes)) return "ext";
   return IsFat(bytes) ? "FAT" : nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// [MS-CAB] 2; TECHNOTE.TXT of ARJ 2.78; LHA's headers of the levels 0 to 3; compiled help by its magic alone.
+// [MS-CAB] 2; TECHNOTE.TXT of ARJ 2.78; LHA's headers of the levels 0 to 3; compiled help by its magic and version.
 #include "listed.h"
 
 #include <algorithm>
@@ -98,7 +98,8 @@ Reading ReadLha(Bytes bytes) {
 
 Reading Read(Bytes bytes) {
   if (Has(bytes, 0, std::string_view("MSCF\0\0\0\0", 8))) return ReadCabinet(bytes);
-  if (Has(bytes, 0, "ITSF")) return {{kAnySize}, false, false, false};
+  // The version behind it is small.
+  if (Has(bytes, 0, "ITSF") && Has(bytes, 5, std::string_view("\0\0\0", 3))) return {{kAnySize}, false, false, false};
   if (IsLha(bytes)) return ReadLha(bytes);
   return IsArj(bytes) ? ReadArj(bytes) : Reading();
 }

@@ -87,6 +87,15 @@ const foreign: Record<string, Buffer> = {
   'stripped cpio': rpm(gz(marked([0, '07070X00000000']))),
 };
 
+const texts = [
+  'sqsh is a shell for SQL',
+  'We use **ACE** for that',
+  'FS NTFS    ext4',
+  'StuffIt (c) 1997 by Aladdin',
+  'WARC/1.0 is a format',
+  'ITSF begins compiled help',
+];
+
 const infected: Record<string, Buffer> = {
   'bz2 of two streams': halves(bz2),
   'bz2 with an empty stream first': Buffer.concat([bz2(nothing), bz2(archive)]),
@@ -238,6 +247,7 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
   }
   t.equal(verdictOf(lha('-lh0-', harmless.content)), 'clean', 'LHA that is whole');
   t.equal(verdictOf(encryptedArj), 'clean, encrypted', 'an ARJ with a password');
+  for (const text of texts) t.equal(verdictOf(Buffer.from(`${text}.\n`)), 'clean', text);
   for (const [name, bytes] of Object.entries(foreign)) {
     t.equal(verdictOf(bytes), `incomplete: engine cannot unpack ${name}`);
     t.equal(verdictOf(zipOf([{ name: 'a', content: bytes }])), `incomplete: engine cannot unpack ${name}`, 'in a zip');
