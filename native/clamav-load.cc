@@ -283,7 +283,7 @@ class Loader {
     if (request_.single_pass) MatchInOnePass();
     unsigned int gates = 0;
     const uint32_t elsewhere = are_literals_elsewhere ? files.literal_count : 0;
-    if (elsewhere > 0) LeaveOutFilter();
+    LeaveOutFilter();
     LoadOwn(engine_.get(), files.gates, &gates);
     if (elsewhere == 0 && gates < files.gate_count) LoadOwn(engine_.get(), files.literals, &gates);
     if (gates + elsewhere != files.gate_count) throw LoadError("Gates are missing in " + files.gates + " and " + files.literals);

@@ -197,12 +197,17 @@ t.test('places in normalised text are counted from its end wherever a signature 
 
 t.test('a regular expression sees all of normalised text, whichever signatures are elsewhere', async (t) => {
   const text = Buffer.from(`Some words\nand QUIXOTIC220\n${'x'.repeat(90)}\nbut MARMALADE vermilion\n`);
-  for (const target of [0, 7]) {
-    const files = {
-      'a.ldb': `R${logical(target, `0&1;${hex('marmalade vermilion')};0/quixotic[0-9]+/`)}`,
-      'b.ndb': `S:${target}:*:${hex('some words or')}\n`,
-    };
+  const wanted = `0&1;${hex('marmalade vermilion')};0/quixotic[0-9]+/`;
+  const forms: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+    'a logical signature': { 'a.ldb': `R${logical(0, wanted)}`, 'b.ndb': `S:0:*:${hex('some words or')}\n` },
+    'one for text': { 'a.ldb': `R${logical(7, wanted)}`, 'b.ndb': `S:7:*:${hex('some words or')}\n` },
+    'a rule beside gates in letters of any case': {
+      'a.ldb': `S${logical(0, `0;${hex('some words')}??${hex('jyqxkv zwvqkj')}::i`)}`,
+      'b.yar': 'rule r { strings: $a = /quixotic[0-9]+/ condition: $a }\n',
+    },
+  };
+  for (const [form, files] of Object.entries(forms)) {
     const found = await loadBoth(t, files, () => isInfected(text));
-    t.strictSame(found, { plain: true, gated: true }, `${target}`);
+    t.strictSame(found, { plain: true, gated: true }, form);
   }
 });
