@@ -26,8 +26,6 @@ extern "C" int cli_ac_chklsig(const char* expression, const char* end, uint32_t*
                               unsigned parse_only);
 extern "C" int cli_ac_initdata(void* state, uint32_t parts, uint32_t logical, uint32_t offsets, uint8_t tracked);
 extern "C" void cli_ac_freedata(void* state);
-extern "C" void* pcre2_compile_8(const uint8_t* pattern, size_t length, uint32_t options, int* error, size_t* at, void* context)
-    __attribute__((weak));
 extern "C" int pcre2_match_8(const void* code, const uint8_t* subject, size_t length, size_t start, uint32_t options, void* places, void* limits)
     __attribute__((weak));
 extern "C" void* pcre2_match_data_create_from_pattern_8(const void* code, void* context) __attribute__((weak));
@@ -106,8 +104,8 @@ Napi::Value MatchRegex(const Napi::CallbackInfo& info) {
   const std::string pattern = info[0].As<Napi::String>().Utf8Value();
   int error = 0;
   size_t where = 0;
-  void* code = pcre2_compile_8(reinterpret_cast<const uint8_t*>(pattern.data()), pattern.size(), info[2].As<Napi::Number>().Uint32Value(), &error,
-                               &where, nullptr);
+  void* code = sluice::regexes::Compile(reinterpret_cast<const uint8_t*>(pattern.data()), pattern.size(),
+                                        info[2].As<Napi::Number>().Uint32Value(), &error, &where, nullptr);
   if (code == nullptr) return info.Env().Null();
   void* limits = pcre2_match_context_create_8(nullptr);
   pcre2_set_match_limit_8(limits, info[3].As<Napi::Number>().Uint32Value());

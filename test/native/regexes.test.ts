@@ -94,6 +94,24 @@ function isEither(ours: number, theirs: number | undefined): boolean {
   return ours === NO_MATCH && theirs === MATCH_LIMIT;
 }
 
+t.test('what machine code misses', async (t) => {
+  const UNGREEDY = 0x40000;
+  const missed: [pattern: string, text: string, options: number][] = [
+    ['(?>.+?)a', 'a a', 0],
+    ['(?>[ab]+?)a', 'bba', 0],
+    ['(?>a+?){2}b', 'aaab', 0],
+    ['(?>[^a]+)\\d', 'cB1', UNGREEDY],
+    ['(?U)(?>[^a]+)\\d', 'cB1', 0],
+    ['(?x)(?>. + ?)a', 'a a', 0],
+    ['(?>a+?|\\x00)(?!(aa{0,5}?))', 'aa', 0],
+    ['((a|)a*?)a', 'a', 0],
+  ];
+  for (const [pattern, content, options] of missed) {
+    const both = asked(pattern, [Buffer.from(content)], options);
+    t.same(both?.ours, both?.theirs, pattern);
+  }
+});
+
 t.test('a limit is where the interpreter has it', async (t) => {
   // It backtracks: each more "a" doubles the steps.
   const pattern = '^(a+)+$';
@@ -105,6 +123,8 @@ t.test('a limit is where the interpreter has it', async (t) => {
     missing?.ours.every((number, index) => number === missing.theirs[index] || isEither(number, missing.theirs[index])),
   );
   t.ok(missing?.theirs.includes(MATCH_LIMIT), 'the interpreter has given up');
+  const few = asked('(a|b)+c', [Buffer.from(`${'ab'.repeat(20)}dc`)], 0, 100);
+  t.same([few?.ours[0], few?.theirs[0]], [NO_MATCH, MATCH_LIMIT], 'machine code takes fewer steps');
 });
 
 t.test('what takes more stack than a thread has for it', async (t) => {
