@@ -137,16 +137,16 @@ function checkMail({ isSet, problems }: Read): void {
   if (isSet('smtpUrl') && !isSet('baseUrl')) problems.push('BASE_URL is needed when SMTP_URL is set');
 }
 
-/** Those on the left have an effect with one of those on the right alone. */
+/** Those on the left have an effect with one of those on the right alone. Those with a default are not among them: they may be set to it. */
 const PURPOSES: readonly (readonly [readonly Setting[], readonly Setting[]])[] = [
   [['accessLogPath'], ['accessLog']],
   [
     ['clamdAccount', 'clamdPaths'],
     ['clamdSocket', 'clamdPort'],
   ],
-  [['clamdSocketMode', 'clamdSocketGroup'], ['clamdSocket']],
+  [['clamdSocketGroup'], ['clamdSocket']],
   [['clamdAllowNetworks'], ['clamdPort']],
-  [['icapAccount', 'icapAllowNetworks', 'icapIncomplete', 'icapBlockPage'], ['icapPort']],
+  [['icapAccount', 'icapAllowNetworks', 'icapBlockPage'], ['icapPort']],
   [['streamMaxBytes'], ['clamdSocket', 'clamdPort', 'icapPort']],
 ];
 

@@ -200,9 +200,9 @@ t.test('the words are our own, and a variable that has no effect is a mistake', 
   t.strictSame(problemsOf({ APP_ENV: 'x'.repeat(65) }), ['APP_ENV must have at most 64 characters']);
   t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x' }), ['ACCESS_LOG_FILE is for ACCESS_LOG, which is off']);
   t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x', ACCESS_LOG: 'json' }), []);
-  t.strictSame(problemsOf({ CLAMD_PATHS: '/mnt', ICAP_INCOMPLETE: 'pass', STREAM_MAX_MB: '20' }), [
+  t.strictSame(problemsOf({ CLAMD_PATHS: '/mnt', ICAP_ACCOUNT: 'mail@example.com', STREAM_MAX_MB: '20' }), [
     'CLAMD_PATHS is for CLAMD_SOCKET or CLAMD_PORT, which is off',
-    'ICAP_INCOMPLETE is for ICAP_PORT, which is off',
+    'ICAP_ACCOUNT is for ICAP_PORT, which is off',
     'STREAM_MAX_MB is for CLAMD_SOCKET or CLAMD_PORT or ICAP_PORT, which is off',
   ]);
   t.strictSame(problemsOf({ SCAN_THREADS: '3', SCAN_THREADS_MOST: '2' }), [
