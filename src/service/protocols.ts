@@ -156,7 +156,7 @@ function openAccount(sql: Queries, email: string, parts: AccountParts): StreamAc
     (user) => {
       if (user === null) log.warn(`${new Unavailable(missing).message}: what it asks for is refused until it is made`);
     },
-    // What comes first asks again, and is told.
+    // The database gives no answer: the first scan asks it again, and says so.
     () => undefined,
   );
   return {
