@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 #include <shared_mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -18,12 +19,14 @@
 // PCRE2's own, as pcre2.h has them. It comes with libclamav.
 extern "C" {
 void* pcre2_compile_8(const uint8_t* pattern, size_t length, uint32_t options, int* error, size_t* at, void* context) __attribute__((weak));
+void* pcre2_compile_context_copy_8(void* context) __attribute__((weak));
+void pcre2_compile_context_free_8(void* context) __attribute__((weak));
 int pcre2_match_8(const void* code, const uint8_t* subject, size_t length, size_t start, uint32_t options, void* match_data, void* context)
     __attribute__((weak));
 void pcre2_code_free_8(void* code) __attribute__((weak));
-void* pcre2_code_copy_8(const void* code) __attribute__((weak));
 void* pcre2_match_context_copy_8(void* context) __attribute__((weak));
 void pcre2_match_context_free_8(void* context) __attribute__((weak));
+int pcre2_set_match_limit_8(void* context, uint32_t limit) __attribute__((weak));
 int pcre2_jit_compile_8(void* code, uint32_t options) __attribute__((weak));
 void* pcre2_jit_stack_create_8(size_t start, size_t most, void* context) __attribute__((weak));
 void pcre2_jit_stack_assign_8(void* context, void* (*stack)(void*), void* data) __attribute__((weak));
@@ -33,29 +36,44 @@ void pcre2_jit_stack_free_8(void* stack) __attribute__((weak));
 namespace sluice::regexes {
 namespace {
 
-constexpr uint32_t kComplete = 1;  // PCRE2_JIT_COMPLETE
-constexpr int kNoMatch = -1;       // PCRE2_ERROR_NOMATCH
-constexpr uint32_t kExtended = 0x80 | 0x1000000;  // PCRE2_EXTENDED, PCRE2_EXTENDED_MORE
-constexpr uint32_t kUngreedy = 0x40000;           // PCRE2_UNGREEDY
+constexpr uint32_t kComplete = 1;              // PCRE2_JIT_COMPLETE
+constexpr int kNoMatch = -1;                   // PCRE2_ERROR_NOMATCH
+constexpr uint32_t kNoStartOptimize = 0x10000;  // PCRE2_NO_START_OPTIMIZE
+// Of machine code: it takes them in less time than the interpreter its own, of which libclamav allows 100,000.
+constexpr uint32_t kStepsMost = 400'000;
 constexpr size_t kStackBytes = 32 << 10;
 constexpr size_t kStackBytesMost = 1 << 20;
 
-using Code = std::unique_ptr<void, void (*)(void*)>;
+using Owned = std::unique_ptr<void, void (*)(void*)>;
 
 // One for each thread. Null: machine code uses the thread's own.
 void* StackOfThread(void*) {
-  thread_local const Code stack(pcre2_jit_stack_create_8(kStackBytes, kStackBytesMost, nullptr), [](void* one) { pcre2_jit_stack_free_8(one); });
+  thread_local const Owned stack(pcre2_jit_stack_create_8(kStackBytes, kStackBytesMost, nullptr), [](void* one) { pcre2_jit_stack_free_8(one); });
   return stack.get();
 }
 
-// Machine code of an expression, made from a copy: others may be matching with the expression itself.
+void FreeCode(void* code) { pcre2_code_free_8(code); }
+void FreeContext(void* context) { pcre2_compile_context_free_8(context); }
+void FreeLimits(void* limits) { pcre2_match_context_free_8(limits); }
+
+// What machine code is made of when an expression is first asked.
+struct Source {
+  std::string pattern;
+  uint32_t options;
+  Owned context;
+};
+
 class Compiled {
  public:
-  Compiled(const void* expression, void* limits)
-      : code_(pcre2_code_copy_8(expression), [](void* one) { pcre2_code_free_8(one); }),
-        limits_(limits == nullptr ? nullptr : pcre2_match_context_copy_8(limits), [](void* one) { pcre2_match_context_free_8(one); }) {
+  Compiled(const Source& source, void* limits) : limits_(limits == nullptr ? nullptr : pcre2_match_context_copy_8(limits), FreeLimits) {
+    int error = 0;
+    size_t at = 0;
+    code_.reset(pcre2_compile_8(reinterpret_cast<const uint8_t*>(source.pattern.data()), source.pattern.size(), source.options | kNoStartOptimize, &error, &at,
+                                source.context.get()));
     is_whole_ = code_ && limits_ && pcre2_jit_compile_8(code_.get(), kComplete) == 0;
-    if (is_whole_) pcre2_jit_stack_assign_8(limits_.get(), StackOfThread, nullptr);
+    if (!is_whole_) return;
+    pcre2_jit_stack_assign_8(limits_.get(), StackOfThread, nullptr);
+    pcre2_set_match_limit_8(limits_.get(), kStepsMost);
   }
 
   bool Misses(const uint8_t* text, size_t length, size_t start, uint32_t options, void* places) const {
@@ -63,31 +81,50 @@ class Compiled {
   }
 
  private:
-  Code code_;
-  Code limits_;
+  Owned code_{nullptr, FreeCode};
+  Owned limits_;
   bool is_whole_;
 };
 
-// Some of it may repeat as seldom as it can. Rather too often than never: what stands behind a backslash or in a class counts as well, and so does any expression in which blanks
-// may stand between a repeat and its question mark.
-bool MayBeLazy(std::string_view pattern, uint32_t options) {
-  if ((options & (kExtended | kUngreedy)) != 0) return true;
-  constexpr std::string_view kRepeats = "*+?}";
-  constexpr std::string_view kOptions = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ^-";
-  for (size_t at = pattern.find('?'); at != std::string_view::npos; at = pattern.find('?', at + 1)) {
-    if (at == 0) continue;
-    if (kRepeats.find(pattern[at - 1]) != std::string_view::npos) return true;
-    if (pattern[at - 1] != '(') continue;
-    const std::string_view set = pattern.substr(at + 1, pattern.find_first_not_of(kOptions, at + 1) - at - 1);
-    if (set.find_first_of("Ux") != std::string_view::npos) return true;
+bool Has(std::string_view all, char one) { return all.find(one) != std::string_view::npos; }
+
+// Whether a test compares machine code with the interpreter for all that is in it: escapes, groups, options. Where it is asked how a group has matched, nothing may keep the first way:
+// of `(?!(a|)*+a)(?!\1)` machine code says that it doesn't match an empty text.
+bool IsTried(std::string_view pattern) {
+  const auto character = [&](size_t at) { return at < pattern.size() ? pattern[at] : '\0'; };
+  bool asks = false;
+  bool keeps = false;
+  for (size_t at = 0; at < pattern.size(); ++at) {
+    const char one = pattern[at];
+    const char next = character(at + 1);
+    if (one == '\\') {
+      const bool is_letter = (next | 0x20) >= 'a' && (next | 0x20) <= 'z';
+      if (is_letter && !Has("dDsSwWbBhHvVRAzZntrfeax", next)) return false;
+      asks |= next >= '1' && next <= '9';
+      ++at;
+    } else if (one == '(' && (next == '*' || next == '?')) {
+      const char kind = character(at + 2);
+      const bool is_name = kind == '<' && !Has("=!", character(at + 3));
+      if (next == '*' || is_name || !Has(":=!<>imsxU-^", kind)) return false;
+      keeps |= Has("=!<>", kind);
+    } else {
+      keeps |= next == '+' && Has("*+?}", one);
+    }
   }
-  return false;
+  return !(asks && keeps);
 }
+
+struct Known {
+  explicit Known(Source from) : source(std::move(from)) {}
+
+  const Source source;
+  // Nothing until it is first asked.
+  std::optional<const Compiled> compiled;
+};
 
 struct Expressions {
   std::shared_mutex mutex;  // of what follows
-  // Those that have machine code, or nothing until they are first asked.
-  std::unordered_map<const void*, std::optional<const Compiled>> all;
+  std::unordered_map<const void*, Known> all;
 };
 
 // Never destroyed: threads may outlive the exit of the process.
@@ -99,18 +136,19 @@ Expressions& TheExpressions() {
 // Null: it has none. It stays where it is until the expression is freed, which nobody matches with then.
 const Compiled* CompiledOf(const void* expression, void* limits) {
   auto& [mutex, all] = TheExpressions();
+  Known* known = nullptr;
   {
     const std::shared_lock lock(mutex);
     const auto found = all.find(expression);
     if (found == all.end()) return nullptr;
-    if (found->second) return &*found->second;
+    known = &found->second;
+    if (known->compiled) return &*known->compiled;
   }
   // It takes long enough for others not to wait for it. Where two have made one, the first stays.
-  Compiled compiled(expression, limits);
+  Compiled compiled(known->source, limits);
   const std::unique_lock lock(mutex);
-  auto& own = all.at(expression);
-  if (!own) own.emplace(std::move(compiled));
-  return &*own;
+  if (!known->compiled) known->compiled.emplace(std::move(compiled));
+  return &*known->compiled;
 }
 
 }  // namespace
@@ -120,11 +158,15 @@ void* Compile(const uint8_t* pattern, size_t length, uint32_t options, int* erro
   if (expression == nullptr) return nullptr;
   constexpr size_t kUpToZero = ~size_t{0};  // PCRE2_ZERO_TERMINATED
   const auto* const text = reinterpret_cast<const char*>(pattern);
-  if (MayBeLazy({text, length == kUpToZero ? std::strlen(text) : length}, options)) return expression;
   try {
+    const std::string_view whole(text, length == kUpToZero ? std::strlen(text) : length);
+    if (!IsTried(whole)) return expression;
+    Owned own_context(context == nullptr ? nullptr : pcre2_compile_context_copy_8(context), FreeContext);
+    if (context != nullptr && !own_context) return expression;
+    Source source{std::string(whole), options, std::move(own_context)};
     auto& [mutex, all] = TheExpressions();
     const std::unique_lock lock(mutex);
-    all.try_emplace(expression);
+    all.try_emplace(expression, std::move(source));
   } catch (const std::bad_alloc&) {
     // Then it is interpreted.
   }
@@ -151,7 +193,7 @@ void Free(void* expression) {
 }
 
 void Watch() {
-  if (pcre2_match_8 == nullptr || pcre2_code_copy_8 == nullptr || pcre2_jit_compile_8 == nullptr) return;
+  if (pcre2_match_8 == nullptr || pcre2_jit_compile_8 == nullptr) return;
   const std::array substitutes{tables::Substitute{"pcre2_compile_8", reinterpret_cast<void*>(Compile)},
                                tables::Substitute{"pcre2_match_8", reinterpret_cast<void*>(Match)},
                                tables::Substitute{"pcre2_code_free_8", reinterpret_cast<void*>(Free)}};

@@ -43,6 +43,14 @@ const atom = fc.constantFrom(
     '\\1',
     '\\s',
     'ab',
+    '(a|)',
+    '\\B',
+    '\\h',
+    '\\V',
+    '\\R',
+    '\\A',
+    '\\Z',
+    '\\z',
   ],
 );
 const repeat = fc.constantFrom('', '', '', '*', '+', '?', '*?', '+?', '{2}', '{1,3}', '{0,5}?', '{2,}', '*+');
@@ -51,7 +59,7 @@ const { regex } = fc.letrec<{ regex: string; part: string }>((tie) => ({
     { depthSize: 'small', withCrossShrink: true },
     atom,
     fc
-      .tuple(fc.constantFrom('(', '(?:', '(?=', '(?!', '(?<=', '(?i:', '(?>'), tie('regex'))
+      .tuple(fc.constantFrom('(', '(?:', '(?=', '(?!', '(?<=', '(?<!', '(?i:', '(?sU:', '(?-i:', '(?>'), tie('regex'))
       .map(([open, inner]) => `${open}${inner})`),
   ),
   regex: fc
@@ -105,6 +113,9 @@ t.test('what machine code misses', async (t) => {
     ['(?x)(?>. + ?)a', 'a a', 0],
     ['(?>a+?|\\x00)(?!(aa{0,5}?))', 'aa', 0],
     ['((a|)a*?)a', 'a', 0],
+    ['(a|)a*a', 'a', 0],
+    ['(1|)b*1', '1', 0],
+    ['(?!(a|)*+a)(?!\\1)', '', 0],
   ];
   for (const [pattern, content, options] of missed) {
     const both = asked(pattern, [Buffer.from(content)], options);
@@ -123,8 +134,10 @@ t.test('a limit is where the interpreter has it', async (t) => {
     missing?.ours.every((number, index) => number === missing.theirs[index] || isEither(number, missing.theirs[index])),
   );
   t.ok(missing?.theirs.includes(MATCH_LIMIT), 'the interpreter has given up');
-  const few = asked('(a|b)+c', [Buffer.from(`${'ab'.repeat(20)}dc`)], 0, 100);
-  t.same([few?.ours[0], few?.theirs[0]], [NO_MATCH, MATCH_LIMIT], 'machine code takes fewer steps');
+  for (const pattern of ['(a|b)+c', '(a|b)+?c', '(a|b)+?\\1{1,5}?c']) {
+    const few = asked(pattern, [Buffer.from(`${'ab'.repeat(20)}dc`)], 0, 100);
+    t.same([few?.ours[0], few?.theirs[0]], [NO_MATCH, MATCH_LIMIT], `machine code takes fewer steps: ${pattern}`);
+  }
 });
 
 t.test('what takes more stack than a thread has for it', async (t) => {
