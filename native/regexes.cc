@@ -104,8 +104,11 @@ bool IsTried(std::string_view pattern) {
       ++at;
     } else if (one == '(' && (next == '*' || next == '?')) {
       const char kind = character(at + 2);
-      const bool is_name = kind == '<' && !Has("=!", character(at + 3));
-      if (next == '*' || is_name || !Has(":=!<>imsxU-^", kind)) return false;
+      const char then = character(at + 3);
+      const bool is_name = kind == 'P' && Has("<=", then);
+      const bool is_tried = is_name || (kind == '<' && Has("=!", then)) || Has(":=!>imsxU-^", kind);
+      if (next == '*' || !is_tried) return false;
+      asks |= is_name && then == '=';
       keeps |= Has("=!<>", kind);
     } else {
       keeps |= next == '+' && Has("*+?}", one);

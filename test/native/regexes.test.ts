@@ -44,6 +44,7 @@ const atom = fc.constantFrom(
     '\\s',
     'ab',
     '(a|)',
+    '(?P=n)',
     '\\B',
     '\\h',
     '\\V',
@@ -59,7 +60,10 @@ const { regex } = fc.letrec<{ regex: string; part: string }>((tie) => ({
     { depthSize: 'small', withCrossShrink: true },
     atom,
     fc
-      .tuple(fc.constantFrom('(', '(?:', '(?=', '(?!', '(?<=', '(?<!', '(?i:', '(?sU:', '(?-i:', '(?>'), tie('regex'))
+      .tuple(
+        fc.constantFrom('(', '(?:', '(?=', '(?!', '(?<=', '(?<!', '(?i:', '(?sU:', '(?-i:', '(?>', '(?P<n>'),
+        tie('regex'),
+      )
       .map(([open, inner]) => `${open}${inner})`),
   ),
   regex: fc
