@@ -1,6 +1,7 @@
 // What is asked of the filled history, as a table: each question is one call of what the routes call.
 import { countMonths, countVerdicts } from '../../src/history/outcomes.js';
-import { findScans, type PageRequest, sortFields } from '../../src/history/stats.js';
+import { sortFields } from '../../src/history/query.js';
+import { findScans, type PageRequest } from '../../src/history/stats.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { USER } from './fill.js';
 

@@ -5,10 +5,12 @@ import { readQuery } from '../http/json.js';
 import { type Operation, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
 import type { SqlOf } from '../store/postgres.js';
+import { Shares } from '../waiting/shares.js';
 import { wireTime } from '../wire-text.js';
 import { exportQuery } from './query.js';
-import type { OnItsWay } from './scans-route.js';
-import { type Filters, nextScans, type ScanDetail, TooSlow } from './stats.js';
+import { type ScanRow, timeOfId } from './scan-row.js';
+import { type OnItsWay, unavailableWhenSlow } from './scans-route.js';
+import { type Filters, nextScans } from './stats.js';
 
 export interface ExportLog {
   warn(fields: object, message: string): void;
@@ -26,29 +28,24 @@ const PAGE_ROWS = 1_000;
 const EXPORTS_PER_USER = 2;
 
 export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): CallerRoute {
-  const running = new Map<string, number>();
+  const running = new Shares(EXPORTS_PER_USER);
+  const rowsOf = (userId: string, filters: Filters, after: string | null): Promise<readonly ScanRow[]> =>
+    nextScans(sqlOf(userId), userId, { ...filters, after, limit: PAGE_ROWS });
 
-  function change(userId: string, by: number): number {
-    const count = (running.get(userId) ?? 0) + by;
-    if (count === 0) running.delete(userId);
-    else running.set(userId, count);
-    return count;
-  }
-
-  async function* pieces(userId: string, filters: Filters, first: readonly ScanDetail[]): AsyncGenerator<string> {
-    change(userId, 1);
+  async function* pieces(userId: string, filters: Filters, first: readonly ScanRow[]): AsyncGenerator<string> {
+    const isCounted = running.take(userId);
     try {
       yield csvHead(csvColumns);
       for (let rows = first; rows.length > 0; ) {
         yield rows.map((row) => csvLine(columns.map(([, value]) => value(row)))).join('');
         const after = rows.length < PAGE_ROWS ? null : (rows.at(-1)?.id ?? null);
-        rows = after === null ? [] : await nextScans(sqlOf(userId), userId, { ...filters, after, limit: PAGE_ROWS });
+        rows = after === null ? [] : await rowsOf(userId, filters, after);
       }
     } catch (error) {
       log.warn({ userId, err: error }, 'an export of the history broke off');
       throw error;
     } finally {
-      change(userId, -1);
+      if (isCounted) running.giveBack(userId);
     }
   }
 
@@ -58,16 +55,13 @@ export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): Caller
     operation: exportOperation,
     async handle({ userId }, exchange) {
       const filters = readQuery(exchange, exportQuery);
-      if ((running.get(userId) ?? 0) >= EXPORTS_PER_USER) {
-        throw new Unavailable('exportsBusy');
-      }
+      if (!running.take(userId)) throw new Unavailable('exportsBusy');
       // Before the answer begins: what is wrong with the query or the database is still an answer of its own.
-      change(userId, 1);
       const first = await onItsWay
         .settled(userId)
-        .then(() => nextScans(sqlOf(userId), userId, { ...filters, after: null, limit: PAGE_ROWS }))
-        .catch(unavailableWhenSlow)
-        .finally(() => change(userId, -1));
+        .then(() => rowsOf(userId, filters, null))
+        .catch((error: unknown) => unavailableWhenSlow(error, 'exportSlow'))
+        .finally(() => running.giveBack(userId));
       return {
         status: 200,
         headers: { 'Content-Disposition': 'attachment; filename="sluice-scans.csv"' },
@@ -78,25 +72,20 @@ export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): Caller
   };
 }
 
-function unavailableWhenSlow(error: unknown): never {
-  if (!(error instanceof TooSlow)) throw error;
-  throw new Unavailable('exportSlow');
-}
-
-const columns: readonly (readonly [string, (row: ScanDetail) => string | number | null])[] = [
+const columns: readonly (readonly [string, (row: ScanRow) => string | number | null])[] = [
   ['id', ({ id }) => id],
-  ['creationDate', ({ creation_date }) => `${wireTime(creation_date)}Z`],
-  ['lastUpdate', ({ last_update }) => `${wireTime(last_update)}Z`],
+  ['creationDate', ({ id }) => `${wireTime(new Date(timeOfId(id)))}Z`],
+  ['lastUpdate', ({ lastUpdateMs }) => `${wireTime(new Date(lastUpdateMs))}Z`],
   ['filename', ({ filename }) => filename],
   ['status', ({ status }) => status],
   // Without a verdict it is neither.
-  ['infected', ({ infected, status }) => (status === 200 ? String(infected) : null)],
-  ['virusName', ({ virus_name }) => virus_name],
+  ['infected', ({ virusName, status }) => (status === 200 ? String(virusName !== null) : null)],
+  ['virusName', ({ virusName }) => virusName],
   ['error', ({ error }) => error],
-  ['sizeInBytes', ({ size_bytes }) => size_bytes],
+  ['sizeInBytes', ({ sizeBytes }) => sizeBytes],
   ['sha256', ({ sha256 }) => sha256],
-  ['detectedType', ({ detected_type }) => detected_type],
-  ['scanDurationMillis', ({ duration_ms }) => duration_ms],
+  ['detectedType', ({ detectedType }) => detectedType],
+  ['scanDurationMillis', ({ durationMs }) => durationMs],
   ['engine', ({ engine }) => engine],
   ['env', ({ env }) => env],
   ['notices', ({ notices }) => notices.join(' ')],

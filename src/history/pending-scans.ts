@@ -137,8 +137,8 @@ function ofNodes(sql: Sql, columns: Fragment) {
   };
 }
 
-/** Without a verdict, as the history has it. */
-export function failedRow(scan: PendingScan, status: number, error: string, nowMs: number): ScanRow {
+/** As the history has it. */
+export function rowWithoutVerdict(scan: PendingScan, status: number, error: string | null, nowMs: number): ScanRow {
   const { id, userId, keyId, filename, sizeBytes, sha256, metadata, url, env } = scan;
   return {
     ...{ id, userId, keyId, filename, sizeBytes, sha256, metadata, url, env, status, error },

@@ -3,8 +3,22 @@ import { z } from 'zod';
 import { sentAs } from '../http/openapi.js';
 import { wireDay, wireTime } from '../wire-text.js';
 import { protocols } from './scan-row.js';
-import { SEARCH_ROWS, type SortField, sortFields, verdicts } from './stats.js';
 
+export const sortFields = [
+  'creationDate',
+  'lastUpdate',
+  'filename',
+  'scanDurationMillis',
+  'infected',
+  'virusName',
+  'status',
+] as const;
+export type SortField = (typeof sortFields)[number];
+
+const verdicts = ['clean', 'infected', 'none'] as const;
+
+/** Rows that a search finds by what the roll-ups don't know: nothing counts them beforehand, so somebody must stop counting. */
+export const SEARCH_ROWS = 10_000;
 /** Days of one answer about a key. */
 const USAGE_DAYS_MAX = 366;
 const SIZE_MAX = 200;

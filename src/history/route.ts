@@ -10,7 +10,7 @@ import { WireTime, wireTime } from '../wire-text.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
 import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './outcomes.js';
 import type { PendingScans } from './pending-scans.js';
-import { donutQuery, donutRange, keyUsageQuery, noQuery, pageQuery } from './query.js';
+import { donutQuery, donutRange, keyUsageQuery, noQuery, pageQuery, SEARCH_ROWS } from './query.js';
 import { Detail, Row, wireDetail, wireRow } from './scan-view.js';
 import {
   createScanFinder,
@@ -20,7 +20,7 @@ import {
   ScanId,
   unavailableWhenSlow,
 } from './scans-route.js';
-import { findScans, namesOfKeys, SEARCH_ROWS } from './stats.js';
+import { findScans, namesOfKeys } from './stats.js';
 
 interface HistoryRouteParts {
   readonly sqlOf: SqlOf;
@@ -74,7 +74,16 @@ export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: Hist
         return jsonReply(200, { infected, clean });
       },
     },
-    createDailyRoute({ sqlOf, now, onItsWay }),
+    {
+      method: 'GET',
+      path: '/web/scans/stats/daily',
+      operation: dailyOperation,
+      async handle({ userId }, exchange) {
+        readQuery(exchange, noQuery);
+        await onItsWay.settled(userId);
+        return jsonReply(200, await guarded(outcomeDays(sqlOf(userId), userId, now())));
+      },
+    },
     {
       method: 'GET',
       path: '/web/scans/stats/monthly',
@@ -98,23 +107,6 @@ export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: Hist
       },
     },
   ];
-}
-
-function createDailyRoute({
-  sqlOf,
-  now,
-  onItsWay,
-}: Pick<HistoryRouteParts, 'sqlOf' | 'now' | 'onItsWay'>): CallerRoute {
-  return {
-    method: 'GET',
-    path: '/web/scans/stats/daily',
-    operation: dailyOperation,
-    async handle({ userId }, exchange) {
-      readQuery(exchange, noQuery);
-      await onItsWay.settled(userId);
-      return jsonReply(200, await guarded(outcomeDays(sqlOf(userId), userId, now())));
-    },
-  };
 }
 
 /** Oldest first, this month last. */

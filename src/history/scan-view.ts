@@ -3,9 +3,8 @@
 import { z } from 'zod';
 import { extensionOf } from '../filename.js';
 import { parseUrl, WireTime, wireTime } from '../wire-text.js';
-import type { SeenPendingScan } from './pending-scans.js';
+import { rowWithoutVerdict, type SeenPendingScan } from './pending-scans.js';
 import { protocols, type ScanRow, timeOfId } from './scan-row.js';
-import type { HistoryRow, ScanDetail } from './stats.js';
 
 export const Row = z
   .object({
@@ -35,49 +34,16 @@ export const Row = z
 /** Names of keys by their ids. */
 type KeyNames = ReadonlyMap<string, string>;
 
-export function wireRow(row: HistoryRow, names: KeyNames): z.infer<typeof Row> {
-  const name = row.key_id === null ? undefined : names.get(row.key_id);
+export function wireRow(row: ScanRow, names: KeyNames): z.infer<typeof Row> {
+  const { id, filename, virusName, protocol, env, status, error, keyId, url } = row;
+  const name = keyId === null ? undefined : names.get(keyId);
   return {
-    id: row.id,
-    filename: row.filename,
-    scanDurationMillis: row.duration_ms,
-    infected: row.infected,
-    virusName: row.virus_name,
-    protocol: row.protocol,
-    env: row.env,
-    status: String(row.status),
-    error: row.error,
-    notices: [...row.notices],
-    creationDate: wireTime(row.creation_date),
-    lastUpdate: wireTime(row.last_update),
-    key: row.key_id === null || name === undefined ? null : { uuid: row.key_id, name },
-    url: row.url,
-  };
-}
-
-/** A row on its way to the database, as it will be there. */
-export function detailOf(row: ScanRow): ScanDetail {
-  return {
-    id: row.id,
-    filename: row.filename,
-    duration_ms: row.durationMs,
-    infected: row.virusName !== null,
-    virus_name: row.virusName,
-    protocol: row.protocol,
-    env: row.env,
-    status: row.status,
-    error: row.error,
-    notices: row.notices,
-    creation_date: new Date(timeOfId(row.id)),
-    last_update: new Date(row.lastUpdateMs),
-    engine: row.engine,
-    size_bytes: row.sizeBytes,
-    sha256: row.sha256,
-    detected_type: row.detectedType,
-    key_id: row.keyId,
-    metadata: row.metadata,
-    url: row.url,
-    signatures: row.signatures,
+    ...{ id, filename, scanDurationMillis: row.durationMs, infected: virusName !== null, virusName, protocol, env },
+    ...{ status: String(status), error, notices: [...row.notices] },
+    creationDate: wireTime(new Date(timeOfId(id))),
+    lastUpdate: wireTime(new Date(row.lastUpdateMs)),
+    key: keyId === null || name === undefined ? null : { uuid: keyId, name },
+    url,
   };
 }
 
@@ -112,9 +78,9 @@ export const Detail = Row.extend({
   metadata: z.string().nullable().describe('What the client has said of the scan.'),
 }).meta({ id: 'HistoryScan' });
 
-export function wireDetail(row: ScanDetail, names: KeyNames): z.infer<typeof Detail> {
-  const { size_bytes: sizeInBytes, sha256, detected_type: detectedType, engine, signatures, metadata } = row;
-  const infected = row.status === 200 ? row.infected : null;
+export function wireDetail(row: ScanRow, names: KeyNames): z.infer<typeof Detail> {
+  const { sizeBytes: sizeInBytes, sha256, detectedType, engine, signatures, metadata } = row;
+  const infected = row.status === OK ? row.virusName !== null : null;
   return { ...wireRow(row, names), infected, sizeInBytes, sha256, detectedType, engine, signatures, metadata };
 }
 
@@ -124,79 +90,37 @@ export const OK = 200;
 const ACCEPTED = 202;
 
 export type ScanView = z.infer<typeof ScanView>;
-export const ScanView = z
-  .object({
-    id: Detail.shape.id,
+export const ScanView = Detail.omit({ env: true })
+  .extend({
     state: z
       .enum(['queued', 'running', 'completed', 'failed'])
       .describe(
         '`queued`: accepted, and on its way to a scan thread. `running`: on one. `completed`: there is a verdict. `failed`: there is none, as status and error say.',
       ),
-    filename: Detail.shape.filename,
     extension: z.string().describe('After the last dot of the filename.'),
-    sizeInBytes: Detail.shape.sizeInBytes,
-    sha256: Detail.shape.sha256,
-    detectedType: Detail.shape.detectedType,
-    scanDurationMillis: Detail.shape.scanDurationMillis,
-    infected: Detail.shape.infected,
-    virusName: Detail.shape.virusName,
-    status: Detail.shape.status,
-    error: Detail.shape.error,
-    notices: Detail.shape.notices,
-    engine: Detail.shape.engine,
-    signatures: Detail.shape.signatures,
-    key: Detail.shape.key,
-    url: Detail.shape.url,
-    metadata: Detail.shape.metadata,
-    protocol: Detail.shape.protocol,
-    creationDate: Detail.shape.creationDate,
-    lastUpdate: Detail.shape.lastUpdate,
   })
   .meta({ id: 'Scan' });
 
 /** A URL without a path is called by its host, which has no extension. */
-function isHost({ filename, url }: ScanDetail): boolean {
+function isHost({ filename, url }: ScanRow): boolean {
   return url !== null && parseUrl(url)?.hostname === filename;
 }
 
-function stateOf({ status, pending }: ShownScan): ScanView['state'] {
-  return pending ?? (status === OK ? 'completed' : 'failed');
-}
-
 /** A scan of the history, or one that has not ended. */
-export interface ShownScan extends ScanDetail {
+export interface ShownScan extends ScanRow {
   readonly pending?: 'queued' | 'running';
 }
 
 /** Of a scan that was accepted and has not ended. */
-export function pendingDetail(scan: SeenPendingScan): ShownScan {
-  const { id, filename, env, state, sizeBytes, sha256, keyId, metadata, url } = scan;
-  const accepted = new Date(timeOfId(id));
-  return {
-    ...{ id, filename, env, sha256, metadata, url },
-    duration_ms: 0,
-    infected: false,
-    virus_name: null,
-    protocol: 'http',
-    status: ACCEPTED,
-    error: null,
-    notices: [],
-    creation_date: accepted,
-    last_update: accepted,
-    engine: null,
-    size_bytes: sizeBytes,
-    detected_type: null,
-    key_id: keyId,
-    signatures: null,
-    pending: state,
-  };
+export function pendingRow(scan: SeenPendingScan): ShownScan {
+  return { ...rowWithoutVerdict(scan, ACCEPTED, null, timeOfId(scan.id)), pending: scan.state };
 }
 
 export function scanView(scan: ShownScan, names: KeyNames): ScanView {
   const { env: _, ...detail } = wireDetail(scan, names);
   return {
     ...detail,
-    state: stateOf(scan),
+    state: scan.pending ?? (scan.status === OK ? 'completed' : 'failed'),
     extension: isHost(scan) ? '' : extensionOf(scan.filename),
   };
 }

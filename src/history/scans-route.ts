@@ -13,8 +13,8 @@ import type { History } from './history.js';
 import type { PendingScans, ScanWaits } from './pending-scans.js';
 import { listQuery, Sha256, waitQuery } from './query.js';
 import { timeOfId } from './scan-row.js';
-import { detailOf, OK, pendingDetail, ScanView, type ShownScan, scanView } from './scan-view.js';
-import { type Filters, findScan, namesOfKeys, nextScans, type ScanDetail, TooSlow } from './stats.js';
+import { OK, pendingRow, ScanView, type ShownScan, scanView } from './scan-view.js';
+import { type Filters, findScan, namesOfKeys, nextScans, TooSlow } from './stats.js';
 
 export const ScanId = z.uuid({ version: 'v7' }).describe('Of the scan: its `X-Scan-Id`.');
 
@@ -46,7 +46,7 @@ export function createScanFinder({ sqlOf, now, onItsWay, pending }: ScanFinderPa
     const ended = await findScan(sqlOf(userId), userId, id);
     if (ended !== null) return ended;
     const accepted = await pending.find(userId, id);
-    return accepted === null ? null : pendingDetail(accepted);
+    return accepted === null ? null : pendingRow(accepted);
   }
 
   /** Another process or node may have answered this very moment: its row is waited for, within bounds. */
@@ -71,7 +71,7 @@ export function createScanFinder({ sqlOf, now, onItsWay, pending }: ScanFinderPa
     if (!known.success) return null;
     const scanId = known.data.toLowerCase();
     const row = onItsWay.find(userId, scanId);
-    return row === null ? await findSoon(userId, scanId) : detailOf(row);
+    return row ?? (await findSoon(userId, scanId));
   };
 }
 
@@ -115,7 +115,7 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
         // Those that have not ended go first: what ends between the two questions is in the history by the second one.
         const pending = isOfEnded(filters) ? [] : await parts.pending.list(userId, request);
         const ended = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
-        const found = merged(ended, pending.map(pendingDetail));
+        const found = merged(ended, pending.map(pendingRow));
         const scans = found.slice(0, limit);
         const page: z.infer<typeof ScanPage> = {
           content: await viewsOf(userId, scans),
@@ -206,12 +206,12 @@ function merged(ended: readonly ShownScan[], pending: readonly ShownScan[]): rea
   return [...ended, ...pending.filter(({ id }) => !ids.has(id))].sort((one, other) => (one.id < other.id ? 1 : -1));
 }
 
-function isCurrent({ engine, signatures }: ScanDetail, today: Engine | null): boolean {
+function isCurrent({ engine, signatures }: ShownScan, today: Engine | null): boolean {
   return engine === today?.label && signatures === today?.signatureVersion;
 }
 
-/** Throws Failure `unavailable` for a page that took too long, otherwise the error. */
-export function unavailableWhenSlow(error: unknown): never {
+/** Throws Failure `unavailable` for what took too long, otherwise the error. */
+export function unavailableWhenSlow(error: unknown, reason: 'pageSlow' | 'exportSlow' = 'pageSlow'): never {
   if (!(error instanceof TooSlow)) throw error;
-  throw new Unavailable('pageSlow');
+  throw new Unavailable(reason);
 }

@@ -1,87 +1,28 @@
 // What the history answers: pages of rows by index, counts from the roll-ups. Every query begins with whose rows they are.
+import type { z } from 'zod';
 import { codeOf } from '../error-text.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { asFailure, guarded, STORE_ANSWER_MS } from '../store/store-error.js';
 import { NoAnswer, within } from '../waiting/within.js';
 import { wireDay } from '../wire-text.js';
-import { lowestIdAt, type Protocol } from './scan-row.js';
+import { type exportQuery, type pageQuery, SEARCH_ROWS, type SortField } from './query.js';
+import { lowestIdAt, type ScanRow } from './scan-row.js';
 
-export const sortFields = [
-  'creationDate',
-  'lastUpdate',
-  'filename',
-  'scanDurationMillis',
-  'infected',
-  'virusName',
-  'status',
-] as const;
-export type SortField = (typeof sortFields)[number];
-
-export const verdicts = ['clean', 'infected', 'none'] as const;
-type VerdictFilter = (typeof verdicts)[number];
-
-export interface Filters {
-  /** Of a verdict: a scan that failed has none. */
-  readonly infected?: boolean | undefined;
-  readonly verdict?: VerdictFilter | undefined;
-  readonly status?: number | undefined;
-  /** A part of the filename, in upper or lower case. */
-  readonly q?: string | undefined;
-  /** 64 lower-case hex characters. */
-  readonly sha256?: string | undefined;
-  readonly virusName?: string | undefined;
-  /** The id of the key that it was asked for with. */
-  readonly key?: string | undefined;
-  readonly protocol?: Protocol | undefined;
-  /** First instants of UTC days, both included. */
-  readonly startDate?: number | undefined;
-  readonly endDate?: number | undefined;
+/** The rows that are asked for. */
+export type Filters = z.output<typeof exportQuery> & {
   /** Of the creation date: the first instant, and the one behind the last. */
   readonly fromMs?: number | undefined;
   readonly beforeMs?: number | undefined;
-}
+};
 
-export interface PageRequest extends Filters {
-  readonly page: number;
-  readonly size: number;
-  readonly sort: { readonly field: SortField; readonly direction: 'asc' | 'desc' };
-}
-
-export interface HistoryRow {
-  readonly id: string;
-  readonly filename: string;
-  readonly duration_ms: number;
-  readonly infected: boolean;
-  readonly virus_name: string | null;
-  readonly protocol: Protocol;
-  readonly env: string;
-  readonly status: number;
-  readonly error: string | null;
-  readonly notices: readonly string[];
-  readonly creation_date: Date;
-  readonly last_update: Date;
-  readonly key_id: string | null;
-  readonly url: string | null;
-}
-
-/** All that is kept of one scan. */
-export interface ScanDetail extends HistoryRow {
-  readonly engine: string | null;
-  readonly size_bytes: number | null;
-  readonly sha256: string | null;
-  readonly detected_type: string | null;
-  readonly metadata: string | null;
-  readonly signatures: string | null;
-}
+export type PageRequest = z.output<typeof pageQuery>;
 
 interface FoundScans {
-  readonly rows: readonly HistoryRow[];
+  readonly rows: readonly ScanRow[];
   readonly total: number;
 }
 
 const DAY_MS = 86_400_000;
-/** Rows that a search finds by what the roll-ups don't know: nothing counts them beforehand, so somebody must stop counting. */
-export const SEARCH_ROWS = 10_000;
 /**
  * Fewer rows are gathered by their filter and sorted. More are met soon along the order's index, unless the order keeps them for
  * its end: then all of it is walked.
@@ -140,9 +81,9 @@ async function selectParts(
   sql: Queries,
   { offset, limit, ...selection }: Omit<Selection, 'gathers'>,
   parts: readonly Part[],
-): Promise<readonly HistoryRow[]> {
+): Promise<readonly ScanRow[]> {
   const { userId, request } = selection;
-  const rows: HistoryRow[] = [];
+  const rows: ScanRow[] = [];
   let skipped = offset;
   for (const { condition, field } of parts) {
     const isLast = parts.at(-1)?.condition === condition;
@@ -195,39 +136,37 @@ interface Selection {
   readonly gathers: boolean;
 }
 
-async function selectRows(sql: Queries, selection: Selection): Promise<readonly HistoryRow[]> {
+async function selectRows(sql: Queries, selection: Selection): Promise<readonly ScanRow[]> {
   const { userId, request, where, offset, limit, gathers } = selection;
   // What a filter looks at is in every index beside the order, but only a scan of the index alone reads it there.
   const isFetched = request.sort.field === 'creationDate' || !hasFilter(request);
-  const columns = sql`
-    id, filename, duration_ms, infected, virus_name, protocol, env, status, error, notices, creation_date, last_update,
-    key_id, url`;
+  const columns = rowColumns(sql);
   const way = wayOf(sql, request);
   const order = sql`${orderedBy(sql, request)} ${way}, id ${way}`;
   if (gathers) {
     // Only what the order needs is gathered and sorted: that takes a third of the time that whole rows take.
-    return await sql<HistoryRow[]>`
+    return await sql<ScanRow[]>`
       WITH found AS MATERIALIZED (SELECT ${orderedBy(sql, request)} AS place, id, creation_date FROM scans WHERE ${where}),
         page AS (SELECT id AS key, creation_date AS made FROM found ORDER BY place ${way}, id ${way} LIMIT ${limit} OFFSET ${offset})
       SELECT ${columns} FROM page JOIN scans ON user_id = ${userId} AND id = key AND creation_date = made
       ORDER BY ${order}`;
   }
   if (offset <= FETCHED_ROWS && isFetched) {
-    return await sql<HistoryRow[]>`
+    return await sql<ScanRow[]>`
       SELECT ${columns} FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
   }
   // What is skipped is read in the index alone; the rows are fetched for one page, each from its partition.
-  return await sql<HistoryRow[]>`
+  return await sql<ScanRow[]>`
     SELECT ${columns}
     FROM (SELECT id AS key FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS page
     JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key) ${windowOf(sql, request)}
     ORDER BY ${order}`;
 }
 
-export async function findScan(sql: Sql, userId: string, id: string): Promise<ScanDetail | null> {
+export async function findScan(sql: Sql, userId: string, id: string): Promise<ScanRow | null> {
   const [row] = await guarded(
-    sql<ScanDetail[]>`
-      SELECT ${detailColumns(sql)} FROM scans
+    sql<ScanRow[]>`
+      SELECT ${rowColumns(sql)} FROM scans
       WHERE user_id = ${userId} AND id = ${id}::uuid AND creation_date = scan_time(${id}::uuid)`,
   );
   return row ?? null;
@@ -241,32 +180,34 @@ export async function nextScans(
   sql: Sql,
   userId: string,
   request: Filters & { readonly after: string | null; readonly limit: number },
-): Promise<readonly ScanDetail[]> {
+): Promise<readonly ScanRow[]> {
   const { after, limit } = request;
   return await bounded(
     sql,
     async (queries) =>
-      await queries<ScanDetail[]>`
-      SELECT ${detailColumns(sql)} FROM scans
+      await queries<ScanRow[]>`
+      SELECT ${rowColumns(sql)} FROM scans
       WHERE user_id = ${userId} ${filtersOf(sql, request)}
         ${after === null ? sql`` : sql`AND id < ${after}::uuid AND creation_date <= scan_time(${after}::uuid)`}
       ORDER BY id DESC LIMIT ${limit}`,
   );
 }
 
-function detailColumns(sql: Queries): Fragment {
+/** Of a row, as it was on its way here. */
+function rowColumns(sql: Queries): Fragment {
   return sql`
-    id, filename, duration_ms, infected, virus_name, protocol, env, status, error, notices, creation_date, last_update, engine,
-    size_bytes, encode(sha256, 'hex') AS sha256, detected_type, key_id, metadata, url, signatures`;
+    id, user_id AS "userId", key_id AS "keyId", filename, duration_ms AS "durationMs", virus_name AS "virusName", status, error, engine, signatures,
+    size_bytes AS "sizeBytes", encode(sha256, 'hex') AS sha256, detected_type AS "detectedType", notices, metadata, url, protocol, env,
+    (1000 * extract(epoch FROM last_update))::float8 AS "lastUpdateMs"`;
 }
 
 /** The names of the keys that the user's rows were asked for with, by their ids; also of those that have ended. */
 export async function namesOfKeys(
   sql: Sql,
   userId: string,
-  scans: readonly Pick<HistoryRow, 'key_id'>[],
+  scans: readonly Pick<ScanRow, 'keyId'>[],
 ): Promise<ReadonlyMap<string, string>> {
-  const keyIds = scans.flatMap(({ key_id }) => key_id ?? []);
+  const keyIds = scans.flatMap(({ keyId }) => keyId ?? []);
   if (keyIds.length === 0) return new Map();
   const rows = await guarded(
     sql<{ id: string; name: string }[]>`

@@ -278,7 +278,7 @@ export async function openAccepted(
       return {
         accepted,
         nameOfKey: async (userId, keyId) =>
-          (await namesOfKeys(postgres.requests(userId), userId, [{ key_id: keyId }])).get(keyId) ?? null,
+          (await namesOfKeys(postgres.requests(userId), userId, [{ keyId }])).get(keyId) ?? null,
       };
     },
   };

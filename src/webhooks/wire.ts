@@ -113,5 +113,5 @@ export function testResult({ isDelivered, status, error }: Attempt, durationMs: 
 
 /** The body of a delivery. */
 export function messageOf(event: string, scan: ShownScan, view: z.infer<typeof ScanView>): string {
-  return JSON.stringify({ type: event, timestamp: wireTime(scan.last_update), data: view });
+  return JSON.stringify({ type: event, timestamp: wireTime(new Date(scan.lastUpdateMs)), data: view });
 }

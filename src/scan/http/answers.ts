@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Access } from '../../admission/access.js';
 import { Failure } from '../../errors.js';
 import type { PendingScan } from '../../history/pending-scans.js';
-import { pendingDetail, scanView } from '../../history/scan-view.js';
+import { pendingRow, scanView } from '../../history/scan-view.js';
 import { failureReply, type Reply } from '../../http/reply.js';
 import { bareText, jsonText } from '../../wire-text.js';
 import type { Admitted, Scan } from '../scan.js';
@@ -26,7 +26,7 @@ export function acceptedReply(scan: Scan, pending: PendingScan, keyName: string 
   headers['Location'] = `/api/v1/scans/${pending.id}`;
   headers['Preference-Applied'] = 'respond-async';
   const view = scanView(
-    pendingDetail({ ...pending, state: 'queued' }),
+    pendingRow({ ...pending, state: 'queued' }),
     new Map(pending.keyId === null || keyName === null ? [] : [[pending.keyId, keyName]]),
   );
   return { status: 202, headers, body: JSON.stringify(view) };

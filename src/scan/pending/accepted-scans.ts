@@ -4,9 +4,9 @@ import { Unavailable, unavailableTable } from '../../errors.js';
 import type { History } from '../../history/history.js';
 import {
   type PendingScan as Accepted,
-  failedRow,
   NODE_SEEN_MS,
   type PendingScans,
+  rowWithoutVerdict,
 } from '../../history/pending-scans.js';
 import type { ArrivingContent, ContentStore, LeftContents } from './content-store.js';
 import { Runner, type RunnerOptions } from './runner.js';
@@ -112,7 +112,7 @@ function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedSc
   async function giveUp(scan: Accepted, error: string): Promise<void> {
     if (await table.claimReturn(scan.id)) await giveBack(scan.userId, scan.windowStartSeconds, scan.keyId);
     history.append({
-      row: () => failedRow(scan, UNAVAILABLE, error, Date.now()),
+      row: () => rowWithoutVerdict(scan, UNAVAILABLE, error, Date.now()),
       onRecorded: () => undefined,
       onUnrecorded: (reason) => onProblem(`A scan that was given up is tried again: ${reason.message}`),
     });
