@@ -1,8 +1,8 @@
 // What is counted of each scan and each HTTP request, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them. It asks when it is asked.
-import { Counter, Histogram, type Registry } from 'prom-client';
 import type { TurnKind } from '../engine/threads/lane.js';
 import type { UnavailableReason } from '../errors.js';
 import type { EndedScan } from '../scan/scan.js';
+import type { Figures, Sample } from './figures.js';
 
 /** Seconds inside the engine: from a small file to one that takes its whole deadline. */
 const SCAN_SECONDS = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60];
@@ -34,7 +34,7 @@ export class ScanMetrics {
   readonly #kinds: Kind[] = [];
   #bytes = 0;
   /** Of each of the sizes. */
-  readonly #seconds = SIZES.map(([most, size]) => ({ most, labels: { size }, buckets: new Buckets(SCAN_SECONDS) }));
+  readonly #seconds = SIZES.map(([most, size]) => ({ most, size, buckets: new Buckets(SCAN_SECONDS) }));
   readonly #waits: Readonly<Record<TurnKind, Buckets>> = {
     alone: new Buckets(WAIT_SECONDS),
     shared: new Buckets(WAIT_SECONDS),
@@ -47,25 +47,50 @@ export class ScanMetrics {
   /** By what libclamav says a content is; it knows some hundred names. */
   readonly #types = new Map<string, { scans: number; seconds: number }>();
 
-  constructor(registry: Registry) {
-    this.#addCounters(registry);
-    this.#addTypes(registry);
-    new Distribution(
+  constructor(figures: Figures) {
+    const kinds = this.#kinds;
+    figures.counter(
+      'sluice_scans_total',
+      'Scans that were admitted, by what came of them and what has looked; cache: hit, miss, or none when nothing has.',
+      () => summed(kinds, ({ outcome, engine, cache }) => ({ outcome, engine, cache })),
+    );
+    figures.counter(
+      'sluice_scan_failures_total',
+      'Scans that were admitted and have no verdict, by the code of the failure; of a 503 with its reason.',
+      () => summed(kinds, ({ failure }) => (failure === null ? null : { failure })),
+    );
+    figures.counter(
+      'sluice_scans_by_protocol_total',
+      'Scans that were admitted, by the protocol that they came by and what came of them.',
+      () => summed(kinds, ({ protocol, outcome }) => ({ protocol, outcome })),
+    );
+    figures.counter(
+      'sluice_scans_refused_total',
+      'Scans that were refused with 503 before their admission, since too many wait, by the reason. They take no unit and have no row.',
+      () => Array.from(this.#refusals, ([reason, value]) => ({ labels: { reason }, value })),
+    );
+    figures.counter('sluice_scanned_bytes_total', 'Bytes of contents with a verdict.', () => this.#bytes);
+    const what = 'contents that the engine has looked at, by what libclamav says they are';
+    figures.counter('sluice_scans_by_type_total', `Number of ${what}.`, () =>
+      Array.from(this.#types, ([type, { scans }]) => ({ labels: { type }, value: scans })),
+    );
+    figures.counter('sluice_scan_seconds_by_type_total', `Seconds inside the engine, of ${what}.`, () =>
+      Array.from(this.#types, ([type, { seconds }]) => ({ labels: { type }, value: seconds })),
+    );
+    figures.histogram(
       'sluice_scan_seconds',
       'Time inside the engine, of contents that it has looked at, by their size: at most 4KB, 64KB, 1MB, or more.',
-      this.#seconds,
-      registry,
+      (name) => this.#seconds.flatMap(({ size, buckets }) => buckets.samples(name, { size })),
     );
     const { alone, shared, standIn } = this.#waits;
-    new Distribution(
+    figures.histogram(
       'sluice_scan_wait_seconds',
       'Time before a thread, of scans that had one; class: alone (no other account had scans), shared (others had), stand_in (all threads were at long scans, and one beside them took it).',
-      [
-        { labels: { class: 'alone' }, buckets: alone },
-        { labels: { class: 'shared' }, buckets: shared },
-        { labels: { class: 'stand_in' }, buckets: standIn },
+      (name) => [
+        ...alone.samples(name, { class: 'alone' }),
+        ...shared.samples(name, { class: 'shared' }),
+        ...standIn.samples(name, { class: 'stand_in' }),
       ],
-      registry,
     );
   }
 
@@ -92,9 +117,9 @@ export class ScanMetrics {
   };
 
   /** Before its admission, since too many wait. */
-  refused(reason: UnavailableReason): void {
+  readonly refused = (reason: UnavailableReason): void => {
     this.#refusals.set(reason, (this.#refusals.get(reason) ?? 0) + 1);
-  }
+  };
 
   readonly waited = (kind: TurnKind, waitedMs: number): void => {
     this.#waits[kind].observe(waitedMs / 1000);
@@ -112,78 +137,19 @@ export class ScanMetrics {
     this.#kinds.push(kind);
     return kind;
   }
+}
 
-  #addTypes(registry: Registry): void {
-    const types = this.#types;
-    const add = (name: string, help: string, read: (of: { scans: number; seconds: number }) => number): void => {
-      new Counter({
-        ...{ name, help, labelNames: ['type'] as const, registers: [registry] },
-        collect() {
-          this.reset();
-          for (const [type, of] of types) this.inc({ type }, read(of));
-        },
-      });
-    };
-    const what = 'contents that the engine has looked at, by what libclamav says they are';
-    add('sluice_scans_by_type_total', `Number of ${what}.`, ({ scans }) => scans);
-    add('sluice_scan_seconds_by_type_total', `Seconds inside the engine, of ${what}.`, ({ seconds }) => seconds);
+/** Kinds of the same labels together; null: that kind doesn't count. */
+function summed(kinds: readonly Kind[], labelsOf: (kind: Kind) => Record<string, string> | null): Sample[] {
+  const samples = new Map<string, { labels: Record<string, string>; value: number }>();
+  for (const kind of kinds) {
+    const labels = labelsOf(kind);
+    if (labels === null) continue;
+    const name = JSON.stringify(labels);
+    const { value } = samples.get(name) ?? { value: 0 };
+    samples.set(name, { labels, value: value + kind.count });
   }
-
-  #addCounters(registry: Registry): void {
-    const kinds = this.#kinds;
-    const registers = [registry];
-    new Counter({
-      name: 'sluice_scans_total',
-      help: 'Scans that were admitted, by what came of them and what has looked; cache: hit, miss, or none when nothing has.',
-      labelNames: ['outcome', 'engine', 'cache'] as const,
-      registers,
-      collect() {
-        this.reset();
-        for (const { outcome, engine, cache, count } of kinds) this.inc({ outcome, engine, cache }, count);
-      },
-    });
-    new Counter({
-      name: 'sluice_scan_failures_total',
-      help: 'Scans that were admitted and have no verdict, by the code of the failure; of a 503 with its reason.',
-      labelNames: ['failure'] as const,
-      registers,
-      collect() {
-        this.reset();
-        for (const { failure, count } of kinds) if (failure !== null) this.inc({ failure }, count);
-      },
-    });
-    new Counter({
-      name: 'sluice_scans_by_protocol_total',
-      help: 'Scans that were admitted, by the protocol that they came by and what came of them.',
-      labelNames: ['protocol', 'outcome'] as const,
-      registers,
-      collect() {
-        this.reset();
-        for (const { protocol, outcome, count } of kinds) this.inc({ protocol, outcome }, count);
-      },
-    });
-    const refusals = this.#refusals;
-    new Counter({
-      name: 'sluice_scans_refused_total',
-      help: 'Scans that were refused with 503 before their admission, since too many wait, by the reason. They take no unit and have no row.',
-      labelNames: ['reason'] as const,
-      registers,
-      collect() {
-        this.reset();
-        for (const [reason, count] of refusals) this.inc({ reason }, count);
-      },
-    });
-    const bytes = (): number => this.#bytes;
-    new Counter({
-      name: 'sluice_scanned_bytes_total',
-      help: 'Bytes of contents with a verdict.',
-      registers,
-      collect() {
-        this.reset();
-        this.inc(bytes());
-      },
-    });
-  }
+  return [...samples.values()];
 }
 
 /** `rejected`: the client's fault; `failed`: ours; `incomplete`: not all of it was looked at; `unavailable`: the URL could not be fetched. */
@@ -221,60 +187,37 @@ class Buckets {
     counts[index] = (counts[index] ?? 0) + 1;
     this.sum += value;
   }
-}
 
-interface Part {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly buckets: Buckets;
-}
-
-/** A histogram of the registry whose values are counted outside of it. */
-class Distribution extends Histogram<string> {
-  readonly #head: { readonly name: string; readonly help: string; readonly type: 'histogram' };
-  readonly #parts: readonly Part[];
-
-  constructor(name: string, help: string, parts: readonly Part[], registry: Registry) {
-    super({ name, help, registers: [registry] });
-    this.#head = { name, help, type: 'histogram' };
-    this.#parts = parts;
+  /** As a histogram has them. Of a class of which nothing was seen yet there are none. */
+  samples(name: string, labels: Readonly<Record<string, string>>): Sample[] {
+    const samples: Sample[] = [];
+    let upTo = 0;
+    for (const [index, count] of this.counts.entries()) {
+      upTo += count;
+      const le = this.bounds[index] ?? '+Inf';
+      samples.push({ labels: { ...labels, le }, value: upTo, metricName: `${name}_bucket` });
+    }
+    const sum = { labels, value: this.sum, metricName: `${name}_sum` };
+    return upTo === 0 ? [] : [...samples, sum, { labels, value: upTo, metricName: `${name}_count` }];
   }
-
-  /** What the registry asks for, and the library's own `get`. A class of which nothing was seen yet isn't shown. */
-  async getForPromString() {
-    const seen = this.#parts.filter(({ buckets }) => buckets.counts.some(Boolean));
-    return { ...this.#head, values: seen.flatMap((part) => valuesOf(this.#head.name, part)) };
-  }
-}
-
-function valuesOf(name: string, { labels, buckets: { bounds, counts, sum } }: Part) {
-  const values: { labels: Record<string, string | number>; value: number; metricName: string }[] = [];
-  let upTo = 0;
-  for (const [index, count] of counts.entries()) {
-    upTo += count;
-    values.push({ labels: { ...labels, le: bounds[index] ?? '+Inf' }, value: upTo, metricName: `${name}_bucket` });
-  }
-  values.push({ labels, value: sum, metricName: `${name}_sum` }, { labels, value: upTo, metricName: `${name}_count` });
-  return values;
 }
 
 export class RequestMetrics {
   /** By route, then by status; 0: the client left before its answer. */
   readonly #counts = new Map<string, Map<number, number>>();
 
-  constructor(registry: Registry) {
-    const counts = this.#counts;
-    new Counter({
-      name: 'sluice_http_requests_total',
-      help: 'HTTP requests that have ended, by route and status. Route none: there is no such route; status gone: the client left before its answer.',
-      labelNames: ['route', 'status'] as const,
-      registers: [registry],
-      collect() {
-        this.reset();
-        for (const [route, byStatus] of counts) {
-          for (const [status, count] of byStatus) this.inc({ route, status: status === 0 ? 'gone' : status }, count);
-        }
-      },
-    });
+  constructor(figures: Figures) {
+    figures.counter(
+      'sluice_http_requests_total',
+      'HTTP requests that have ended, by route and status. Route none: there is no such route; status gone: the client left before its answer.',
+      () =>
+        [...this.#counts].flatMap(([route, byStatus]) =>
+          Array.from(byStatus, ([status, value]) => ({
+            labels: { route, status: status === 0 ? 'gone' : status },
+            value,
+          })),
+        ),
+    );
   }
 
   /** Status null: the client went away before its answer was out. */
