@@ -1,4 +1,4 @@
-// `sluice serve --no-supervisor`, the server process: signals in, exit codes out, and what a start shows; service/server.ts does the rest.
+// `sluice serve --no-supervisor`, the server process: signals in, exit codes out, and what a start shows; server-life.ts does the rest.
 import { rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join, relative, resolve } from 'node:path';
@@ -13,7 +13,6 @@ import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { comeFirst } from '../process-addon.js';
 import { inheritedPlaces, type OpenPlaces, openPlaces } from '../service/places.js';
-import { prepareService, type ServerParts, serveUntilStopped } from '../service/server.js';
 import type { Service } from '../service/service.js';
 import {
   LISTENER_DESCRIPTOR,
@@ -24,6 +23,7 @@ import {
 import { hasRootsRights, sayLastWords, setCoreDumps, watchTerminal } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from './output.js';
+import { prepareService, type ServerParts, serveUntilStopped } from './server-life.js';
 
 /**
  * Resolves with the exit code once the service has stopped. The stop is asked for by a signal, or by the end of the IPC
@@ -84,7 +84,7 @@ async function serveUntil(
     }
     const tell = (engine: Engine): void => tellOfSignatures(engine, config, reachableUrl(config, port), log);
     // Signatures that can't be loaded are in the log already.
-    service.ready().then(tell, () => undefined);
+    service.ready.then(tell, () => undefined);
   } catch (error) {
     places?.release();
     log.fatal({ err: error }, 'the service could not start');

@@ -18,7 +18,6 @@ import { createStandings } from '../engine/standing.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { Confinement } from '../engine/threads/sandbox.js';
 import { messageOfError } from '../error-text.js';
-import type { UnavailableReason } from '../errors.js';
 import type { History } from '../history/history.js';
 import { createHistoryRoutes } from '../history/route.js';
 import { createScanRoutes } from '../history/scans-route.js';
@@ -56,7 +55,7 @@ import {
   tellOfScans,
   tellOfSurprises,
 } from './scans.js';
-import { type Add, type Stopping, starting } from './starting.js';
+import { type Add, starting } from './starting.js';
 import { openTraces } from './traces.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
 import { openWebhooks } from './webhooks.js';
@@ -89,19 +88,7 @@ interface HttpParts {
   readonly sandbox: Confinement | null;
 }
 
-export interface Http {
-  /** The process has loaded its engine, and scanned for itself; rejects when the signatures can't be loaded. */
-  readonly ready: Promise<Engine>;
-  /** Resolves with the port; rejects when the address can't be had. */
-  listen(): Promise<number>;
-  stopListening(): void;
-  /** Resolves when no connection is left, or none with a request after a while. */
-  drain(): Promise<void>;
-  /** A process that takes no more connections has ended after this, with or without a drain, unless it hangs. */
-  endsWithinMs(drains: boolean): number;
-}
-
-export async function createHttp(config: Config, log: EventLog, parts: HttpParts): Promise<Http & Stopping> {
+export async function createHttp(config: Config, log: EventLog, parts: HttpParts) {
   const { pool, signatures, history, admission } = parts;
   const library = await chooseLibrary(config.httpServer);
   tellOfLibrary(library, log);
@@ -157,6 +144,7 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
     const serving = add(
       createServing(config, log, { ...shared, ...served, findFile: pages.findFile, strayPage: pages.strayPage }),
     );
+    /** `ready`: the process has loaded its engine, and scanned for itself; rejects when the signatures can't be loaded. */
     return { ...serving, ready };
   });
 }
@@ -190,7 +178,7 @@ async function openRoutes(
   const keyUse = createKeyUse();
   const access = createAccess(admission, config.plans);
   const accepted = await openAccepted(config, log, parts, add);
-  const onRefused = (reason: UnavailableReason): void => parts.metrics.refused(reason);
+  const { refused: onRefused } = parts.metrics;
   const scans = openScans(config, log, parts, {
     access,
     traces: await openTraces(config, log, version, add),
@@ -327,13 +315,14 @@ type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | '
   Served &
   Pick<Pages, 'findFile' | 'strayPage'>;
 
-function createServing(config: Config, log: EventLog, parts: ServingParts): Omit<Http, 'ready'> & Stopping {
+function createServing(config: Config, log: EventLog, parts: ServingParts) {
   const { library, descriptors, listener, places, findKey, metrics, routes, protocols, findFile, strayPage } = parts;
   let server: Server | null = null;
   const accessLog = openAccessLog(config, parts.addressOf);
   let endMetrics: (() => Promise<void>) | null = null;
   return {
-    async listen() {
+    /** Resolves with the port; rejects when the address can't be had. */
+    async listen(): Promise<number> {
       server = await startServer({
         library,
         host: config.host,
@@ -366,20 +355,22 @@ function createServing(config: Config, log: EventLog, parts: ServingParts): Omit
       if (server.problem !== null) log.warn({ library: library.title, reason: server.problem }, 'HTTP library');
       return server.port;
     },
-    stopListening() {
+    stopListening(): void {
       server?.stopListening();
       protocols.stopListening();
     },
-    async drain() {
+    /** Resolves when no connection is left, or none with a request after a while. */
+    async drain(): Promise<void> {
       const requestMs = longestRequestMs(config);
       await Promise.all([server?.drain({ idleMs: IDLE_MS, requestMs }), protocols.drain(IDLE_MS + requestMs)]);
     },
-    endsWithinMs(drains) {
+    /** A process that takes no more connections has ended after this, with or without a drain, unless it hangs. */
+    endsWithinMs(drains: boolean): number {
       if (!drains) return STOP_GRACE_MS + CLOSING_MS;
       // A scan whose client has left is waited for beyond the requests.
       return IDLE_MS + longestRequestMs(config) + config.scanTimeoutMs + CLOSING_MS;
     },
-    async stop() {
+    async stop(): Promise<void> {
       await endMetrics?.();
       await Promise.all([server?.stop(STOP_GRACE_MS), protocols.stop(STOP_GRACE_MS)]);
       accessLog?.stop();

@@ -1,10 +1,8 @@
 // The service: its parts started in order, and stopped in the reverse order.
-import { type BootstrapAccount, bootstrap } from '../account/users.js';
+import { bootstrap } from '../account/users.js';
 import type { Config } from '../config/config.js';
-import type { Engine } from '../engine/engine.js';
 import { startHistory } from '../history/history.js';
 import type { EventLog } from '../log.js';
-import type { UpdateView } from '../operator/signature-update.js';
 import type { StartedEngine } from './engine.js';
 import { createHttp } from './http.js';
 import { createSupervisorsWord, type OperatorReport } from './operators.js';
@@ -12,36 +10,7 @@ import type { Places } from './places.js';
 import { starting } from './starting.js';
 import { startAdmission, startStore } from './stores.js';
 
-export interface Service {
-  /** What the first start on an empty store made: to be shown once, never logged. */
-  readonly account: BootstrapAccount | null;
-  /** Threads that are not back long after the deadline of their scans: nobody waits for them at a stop. */
-  readonly lateThreads: number;
-  /** Those of them that won't come back: they end with the process alone. */
-  readonly hungThreads: number;
-  /** Takes requests from now on; resolves with the port, rejects when the address can't be had. */
-  listen(): Promise<number>;
-  /** Resolves when scans are served without a delay; rejects when the signatures can't be loaded, while the rest goes on answering. */
-  ready(): Promise<Engine>;
-  /** The engine that is wanted serves, not one that stands in for it, and not none. */
-  readonly isComplete: boolean;
-  /** Reads the signatures again; resolves when that has been done, well or not. */
-  reloadSignatures(): Promise<void>;
-  /** All contents that are not scanned from now on, as SHA-256: they have crashed the engine. */
-  refuse(digests: readonly string[]): void;
-  /** How the supervisor's update of the signatures is. */
-  noteUpdate(view: UpdateView): void;
-  /** Takes no more connections and hands the counts over; resolves when another process may begin. */
-  handOver(): Promise<void>;
-  /** The process that was here before is gone. */
-  alone(): void;
-  /** Lets the connections that are left end, and what they have asked for by its own deadlines. */
-  drain(): Promise<void>;
-  /** A process that has handed over has ended after this, with or without a drain, unless it hangs. */
-  endsWithinMs(drains: boolean): number;
-  /** Stops listening, answers what runs, closes the stores. */
-  stop(): Promise<void>;
-}
+export type Service = Awaited<ReturnType<typeof startService>>;
 
 /** What a process has from its supervisor. */
 export interface Surroundings {
@@ -57,12 +26,7 @@ export interface Surroundings {
 }
 
 /** Starts everything around the engine but listening; rejects, with all of it and the engine stopped again, when a part can't start. */
-export async function startService(
-  config: Config,
-  log: EventLog,
-  engine: StartedEngine,
-  surroundings: Surroundings,
-): Promise<Service> {
+export async function startService(config: Config, log: EventLog, engine: StartedEngine, surroundings: Surroundings) {
   const { pool, signatures, loads, sandbox } = engine;
   const { takesOver, socketDirectory } = surroundings;
   const sockets = { listener: surroundings.listener, places: surroundings.places };
@@ -90,29 +54,33 @@ export async function startService(
       const parts = { ...stores, signatures, loads, pool, refused, supervisor, ...sockets };
       const http = add(await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }));
       return {
+        /** What the first start on an empty store made: to be shown once, never logged. */
         account,
+        /** Threads that are not back long after the deadline of their scans: nobody waits for them at a stop. */
         get lateThreads() {
           return pool.late;
         },
+        /** Those of them that won't come back: they end with the process alone. */
         get hungThreads() {
           return pool.hung;
         },
-        listen: () => http.listen(),
-        ready: () => http.ready,
+        ...http,
+        /** The engine that is wanted serves, not one that stands in for it, and not none. */
         get isComplete() {
           const state = signatures.state();
           return state.kind === 'ready' && state.engine.standsInFor === null;
         },
+        /** Reads the signatures again; resolves when that has been done, well or not. */
         reloadSignatures: () => signatures.reload(),
         refuse: supervisor.refuse,
         noteUpdate: supervisor.noteUpdate,
+        /** Takes no more connections and hands the counts over; resolves when another process may begin. */
         async handOver() {
           http.stopListening();
           await admission.handOver();
         },
-        alone: () => admission.alone(),
-        drain: () => http.drain(),
-        endsWithinMs: (drains: boolean) => http.endsWithinMs(drains),
+        /** The process that was here before is gone. */
+        alone: admission.alone,
       };
     });
   } catch (error) {

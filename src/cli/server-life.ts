@@ -2,52 +2,15 @@
 import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import type { EventLog } from '../log.js';
-import type { UpdateView } from '../operator/signature-update.js';
-import { type StartedEngine, startEngine } from './engine.js';
-import type { OperatorReport } from './operators.js';
-import type { Places } from './places.js';
-import type { Service, Surroundings } from './service.js';
-
-/** What a server process hears from its supervisor, and tells it. */
-export interface Supervisor {
-  readonly start: Omit<Surroundings, 'listener' | 'places' | 'reportOfOperator'> & {
-    /** A descriptor of memory for the digests of what is being scanned; null: they aren't noted. */
-    readonly inFlight: number | null;
-    /** Digests of contents that have crashed the engine too often. */
-    readonly refused: readonly string[];
-    /** Whether a stand-in engine may take over from the process that is replaced. */
-    readonly mayStandIn?: boolean | undefined;
-  };
-  /** Resolves when the embedded database can be used; at once where nobody has to wait for it. */
-  readonly store: Promise<void>;
-  /** The order to serve, for a process that takes over. */
-  readonly serve: Promise<void>;
-  /** The order to hand over and end. `hasSuccessor`: another process serves meanwhile. */
-  readonly retire: Promise<{ readonly hasSuccessor: boolean }>;
-  /** The process that was replaced is gone. */
-  readonly alone: Promise<void>;
-  onRefused(listen: (digests: readonly string[]) => void): void;
-  onUpdate(listen: (view: UpdateView) => void): void;
-  report(report: ServerReport): void;
-}
-
-export type ServerReport =
-  /** It could serve now. */
-  | { readonly kind: 'prepared' }
-  /** Its first load of signatures has ended, or what serves has changed; `complete`: the engine that is wanted serves. */
-  | { readonly kind: 'loaded'; readonly complete: boolean }
-  /** It accepts nothing any more, and has ended after this. */
-  | { readonly kind: 'retired'; readonly endsWithinMs: number }
-  /** It asks to be replaced, while it goes on; `sha256`: the content that a thread did not come back from. */
-  | { readonly kind: 'replace'; readonly reason: string; readonly sha256: string | null }
-  /** It asks to end before another one starts: there is no room for two. */
-  | { readonly kind: 'restart'; readonly reason: string }
-  | OperatorReport;
+import { type StartedEngine, startEngine } from '../service/engine.js';
+import type { Places } from '../service/places.js';
+import type { Service } from '../service/service.js';
+import type { SupervisorChannel } from '../supervisor/channel.js';
 
 export interface ServerParts {
   readonly config: Config;
   readonly log: EventLog;
-  readonly supervisor: Supervisor;
+  readonly supervisor: SupervisorChannel;
   /** The listening socket that was handed down; null: it opens its own. */
   readonly listener: number | null;
   /** Those of the protocols beside HTTP. */
@@ -65,7 +28,7 @@ export async function prepareService(parts: ServerParts): Promise<Service | null
   const { config, log, supervisor, listener, places, stop } = parts;
   const engine = await startReportingEngine(parts);
   // Read while the signatures load: all that a server needs takes some hundred milliseconds.
-  const { startService } = await import('./service.js');
+  const { startService } = await import('../service/service.js');
   if (!(await hasStore(supervisor, stop))) {
     log.info({ reason: await stop }, 'stopping');
     await engine.stop();
@@ -121,7 +84,7 @@ function startReportingEngine({ config, log, supervisor }: ServerParts): Promise
 }
 
 /** Waits for the embedded database. Resolves false when it is to end instead. */
-async function hasStore(supervisor: Supervisor, stop: Promise<string>): Promise<boolean> {
+async function hasStore(supervisor: SupervisorChannel, stop: Promise<string>): Promise<boolean> {
   return await Promise.race([supervisor.store.then(() => true), stop.then(() => false)]);
 }
 
@@ -154,7 +117,7 @@ async function takesPlace(service: Service, { supervisor, stop, log }: ServerPar
 /** Resolves, when the first load has ended, with why this process can't serve as well as the one that it is to replace; null: it can. */
 async function whyNot(service: Service, mayStandIn: boolean): Promise<string | null> {
   try {
-    const { standsInFor, label } = await service.ready();
+    const { standsInFor, label } = await service.ready;
     if (standsInFor === null || mayStandIn) return null;
     return `${label} stands in for ${standsInFor.name}, because: ${standsInFor.reason}`;
   } catch (error) {
@@ -163,7 +126,7 @@ async function whyNot(service: Service, mayStandIn: boolean): Promise<string | n
 }
 
 /** Returns what reports what serves, each time when that has changed, and nothing before the first load has ended. */
-function reportEngine(service: Service, supervisor: Supervisor): () => void {
+function reportEngine(service: Service, supervisor: SupervisorChannel): () => void {
   let reported: boolean | null = null;
   let isLoaded = false;
   const reportIfChanged = (): void => {
@@ -175,12 +138,16 @@ function reportEngine(service: Service, supervisor: Supervisor): () => void {
     isLoaded = true;
     reportIfChanged();
   };
-  void service.ready().then(loaded, loaded);
+  void service.ready.then(loaded, loaded);
   return reportIfChanged;
 }
 
 /** Without a successor (`stop` null) nobody serves meanwhile: what is open is answered, and idle connections end at once. */
-async function leavePlace(service: Service, supervisor: Supervisor, stop: Promise<string> | null): Promise<void> {
+async function leavePlace(
+  service: Service,
+  supervisor: SupervisorChannel,
+  stop: Promise<string> | null,
+): Promise<void> {
   await service.handOver();
   supervisor.report({ kind: 'retired', endsWithinMs: service.endsWithinMs(stop !== null) });
   if (stop !== null) await Promise.race([service.drain(), stop]);
