@@ -2,6 +2,7 @@
 import { Unavailable } from '../errors.js';
 import { rowEnd, rowStart, type ScanRow, storableRow } from './scan-row.js';
 import { appendNow, appendTo, FRAME_MAX_BYTES, type Segment, writeFrame } from './segment.js';
+import type { Segments } from './segments.js';
 
 /** What is to be recorded: the scan itself. None of its methods may throw. */
 export interface Recorded {
@@ -16,13 +17,7 @@ export interface Recorded {
 interface IntakeOptions {
   /** Bytes that wait for the database, beyond which rows are refused. */
   readonly limitBytes: number;
-  /** All files with rows that may wait for the database. */
-  readonly files: readonly Pick<Segment, 'endBytes' | 'readBytes'>[];
-  /** The file that is appended to, if it has room; null: another one must be begun. */
-  readonly openSegment: () => Segment | null;
-  readonly beginSegment: () => Promise<Segment>;
-  /** A write has failed, and its file is sealed. */
-  readonly onFailed: () => Promise<void>;
+  readonly segments: Segments;
   /** So many scans are recorded nowhere. */
   readonly onUnwritten: (error: unknown, scans: number) => void;
   /** The row is in the file, between those bytes. */
@@ -42,7 +37,7 @@ const ASIDE_MS = 1_000;
 const FIRST_BYTES = 4 * FRAME_MAX_BYTES;
 
 export function createIntake(options: IntakeOptions) {
-  const { limitBytes, files, openSegment } = options;
+  const { limitBytes, segments } = options;
   /** Of this turn of the event loop. */
   let turn: Turn | null = null;
   /** One that is written, for the next one. */
@@ -59,9 +54,7 @@ export function createIntake(options: IntakeOptions) {
   function refusal(): string | null {
     if (isClosed) return 'The service is stopping';
     const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
-    let allBytes = heldBytes;
-    for (const { endBytes, readBytes } of files) allBytes += endBytes - readBytes;
-    if (allBytes >= limitBytes) return 'The history journal is full';
+    if (heldBytes + segments.bytes() >= limitBytes) return 'The history journal is full';
     if (heldBytes >= WAITING_BYTES) return 'The disk of the history journal does not keep up';
     return Date.now() - failedAtMs < REFUSE_MS ? 'The history journal can not be written' : null;
   }
@@ -69,7 +62,7 @@ export function createIntake(options: IntakeOptions) {
   function endTurn(): void {
     const ended = turn;
     turn = null;
-    if (ended === null || ended.rows === 0) return;
+    if (ended === null || ended.records.length === 0) return;
     if (writeNow(ended)) {
       spare = ended;
       return;
@@ -82,17 +75,15 @@ export function createIntake(options: IntakeOptions) {
   /** The ordinary case: nobody waits, a file is open and the disk is quick. */
   function writeNow(ended: Turn): boolean {
     const startedMs = performance.now();
-    const segment = openSegment();
+    const segment = segments.open();
     if (writing !== null || startedMs < asideUntilMs || segment === null) return false;
     const fromBytes = segment.endBytes;
-    const isWritten = appendNow(segment, ended);
+    const isWritten = appendNow(segment, ended.bytes(), ended.records.length);
     const endedMs = performance.now();
     if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
     if (!isWritten) return false;
     written(ended, segment, fromBytes);
-    ended.first = null;
-    ended.last = null;
-    ended.rows = 0;
+    ended.records = [];
     ended.endBytes = 0;
     return true;
   }
@@ -106,10 +97,10 @@ export function createIntake(options: IntakeOptions) {
         await appendAll(turns);
       } catch (error) {
         failedAtMs = Date.now();
-        await options.onFailed();
+        await segments.discardEmpty();
         unwritten(
           error,
-          turns.flatMap((one) => one.scans()),
+          turns.flatMap(({ records }) => records.map(({ scan }) => scan)),
         );
       }
       for (const { endBytes } of turns) waitingBytes -= endBytes;
@@ -118,9 +109,9 @@ export function createIntake(options: IntakeOptions) {
   }
 
   async function appendAll(turns: readonly Turn[]): Promise<void> {
-    const segment = openSegment() ?? (await options.beginSegment());
+    const segment = segments.open() ?? (await segments.begin());
     let fromBytes = segment.endBytes;
-    const rows = turns.reduce((sum, one) => sum + one.rows, 0);
+    const rows = turns.reduce((sum, { records }) => sum + records.length, 0);
     await appendTo(segment, Buffer.concat(turns.map((one) => one.bytes())), rows);
     for (const one of turns) {
       written(one, segment, fromBytes);
@@ -129,15 +120,15 @@ export function createIntake(options: IntakeOptions) {
   }
 
   /** A scan is answered when it hears of it: the journal knows all rows of its write by then. */
-  function written({ first }: Turn, segment: Segment, fromBytes: number): void {
+  function written({ records }: Turn, segment: Segment, fromBytes: number): void {
     failedAtMs = Number.NEGATIVE_INFINITY;
     let atBytes = fromBytes;
-    for (let record = first; record !== null; record = record.next) {
-      options.onRow(segment, record.row, atBytes, fromBytes + record.endBytes);
-      atBytes = fromBytes + record.endBytes;
+    for (const { row, endBytes } of records) {
+      options.onRow(segment, row, atBytes, fromBytes + endBytes);
+      atBytes = fromBytes + endBytes;
     }
     options.onWritten();
-    for (let record = first; record !== null; record = record.next) record.scan.onRecorded();
+    for (const { scan } of records) scan.onRecorded();
   }
 
   function unwritten(error: unknown, scans: readonly Recorded[]): void {
@@ -180,16 +171,13 @@ interface Taken {
   readonly row: ScanRow;
   /** Of its record, in the turn's memory. */
   readonly endBytes: number;
-  next: Taken | null;
 }
 
 /** The scans of one turn, and their records behind each other. */
 class Turn {
-  first: Taken | null = null;
-  rows = 0;
+  records: Taken[] = [];
   memory = Buffer.allocUnsafe(FIRST_BYTES);
   endBytes = 0;
-  last: Taken | null = null;
 
   add(scan: Recorded): void {
     const row = storableRow(scan.row());
@@ -199,17 +187,7 @@ class Turn {
       this.memory = larger;
     }
     this.endBytes = writeFrame(this.memory, this.endBytes, rowStart(row), rowEnd(row));
-    const record = { scan, row, endBytes: this.endBytes, next: null };
-    if (this.last === null) this.first = record;
-    else this.last.next = record;
-    this.last = record;
-    this.rows += 1;
-  }
-
-  scans(): Recorded[] {
-    const scans: Recorded[] = [];
-    for (let record = this.first; record !== null; record = record.next) scans.push(record.scan);
-    return scans;
+    this.records.push({ scan, row, endBytes: this.endBytes });
   }
 
   bytes(): Buffer {

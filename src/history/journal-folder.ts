@@ -29,17 +29,25 @@ export interface LeftFolder extends JournalFolder {
   remove(): Promise<void>;
 }
 
-interface AdoptionOptions {
-  /** Folders that this process has already. */
-  readonly held: ReadonlySet<string>;
-  /** True: the segment is known to be damaged and couldn't be put aside before. It is tried again, and not read. */
-  readonly isPutAside: (path: string) => Promise<boolean>;
-  /** A segment can't be read at all; the others of its folder are taken over. */
-  readonly onUnreadable: (path: string, error: unknown) => Promise<void>;
-  /** A folder can't be taken over. Without an error: it can. */
-  readonly onFolder: (path: string, error: unknown) => void;
-  /** A folder can't be taken over now, for a reason that isn't its own. */
-  readonly onTransientFailure: (path: string, error: unknown) => void;
+export interface JournalReports {
+  /** Called for each damage, so that every loss is reported. */
+  readonly onDamage: (damage: Damage) => void;
+  /** Called for what can't be taken over or put away now. It is tried again with the next look for folders of dead processes. */
+  readonly onTransientFailure: (failure: TransientFailure) => void;
+}
+
+export interface TransientFailure {
+  readonly file: string;
+  readonly reason: string;
+}
+
+export interface Damage extends TransientFailure {
+  /** In which there may have been rows. */
+  readonly bytes: number;
+}
+
+interface Adoption extends JournalReports {
+  readonly damaged: ReturnType<typeof createDamagedFiles>;
 }
 
 /** Makes this process's own folder below `directory`, or throws a StoreError. */
@@ -63,29 +71,38 @@ export async function claimFolder(directory: string): Promise<JournalFolder> {
   }
 }
 
-/** Takes over the folders of processes that have died. Those without segments are removed. A folder that can't be taken over doesn't stop the others. */
-export async function adoptFolders(directory: string, options: AdoptionOptions): Promise<LeftFolder[]> {
+/**
+ * Takes over the folders of processes that have died, but for those of `held`. Those without segments are removed. A folder that can't be taken over
+ * doesn't stop the others.
+ */
+export async function adoptFolders(
+  directory: string,
+  held: ReadonlySet<string>,
+  adoption: Adoption,
+): Promise<LeftFolder[]> {
+  const { damaged, onDamage, onTransientFailure } = adoption;
   const adopted: LeftFolder[] = [];
   for (const name of readdirSync(directory)) {
     const path = join(directory, name);
     try {
       if (UNFINISHED.test(name)) removeOld(path);
-      if (!OWNER.test(name) || options.held.has(path)) continue;
-      const left = await adopt(path, options);
+      if (!OWNER.test(name) || held.has(path)) continue;
+      const left = await adopt(path, adoption);
       if (left !== null) adopted.push(left);
-      options.onFolder(path, null);
+      damaged.forget(path);
     } catch (error) {
       // Gone: another process was quicker.
       if (codeOf(error) === 'ENOENT' || isGone(path)) continue;
-      // It says nothing of the folder.
-      if (isPassing(error)) options.onTransientFailure(path, error);
-      else options.onFolder(path, error);
+      const failure = { file: path, reason: messageOfError(error) };
+      // What is passing says nothing of the folder.
+      if (isPassing(error)) onTransientFailure(failure);
+      else if (damaged.note(path)) onDamage({ ...failure, bytes: 0 });
     }
   }
   return adopted;
 }
 
-async function adopt(path: string, { isPutAside, onUnreadable }: AdoptionOptions): Promise<LeftFolder | null> {
+async function adopt(path: string, adoption: Adoption): Promise<LeftFolder | null> {
   const lock = await tryLock(path, randomBytes(8).toString('hex'));
   if (!lock.locked) return null;
   const release = (): Promise<void> => lock.release();
@@ -93,14 +110,8 @@ async function adopt(path: string, { isPutAside, onUnreadable }: AdoptionOptions
   try {
     const segments: Segment[] = [];
     for (const name of segmentsIn(path)) {
-      const file = join(path, name);
-      try {
-        if (await isPutAside(file)) continue;
-        segments.push(await findSegment(file));
-      } catch (error) {
-        if (isPassing(error)) throw error;
-        await onUnreadable(file, error);
-      }
+      const segment = await findOrPutAside(join(path, name), adoption);
+      if (segment !== null) segments.push(segment);
     }
     if (segments.length > 0) return { path, segments, release, remove };
   } catch (error) {
@@ -108,6 +119,24 @@ async function adopt(path: string, { isPutAside, onUnreadable }: AdoptionOptions
     throw error;
   }
   await remove();
+  return null;
+}
+
+/** Null: it can't be read at all. */
+async function findOrPutAside(file: string, { damaged, onDamage }: Adoption): Promise<Segment | null> {
+  if (damaged.isNoted(file)) {
+    await damaged.putAside(file).catch(() => undefined);
+    return null;
+  }
+  try {
+    return await findSegment(file);
+  } catch (error) {
+    if (isPassing(error)) throw error;
+    onDamage({ file, bytes: 0, reason: messageOfError(error) });
+  }
+  await damaged.putAside(file).catch((error: unknown) => {
+    onDamage({ file, bytes: 0, reason: `it can not be put away: ${messageOfError(error)}` });
+  });
   return null;
 }
 

@@ -3,10 +3,10 @@
 import { messageOfError } from '../error-text.js';
 import { makeFolder } from '../folders.js';
 import { createIntake } from './intake.js';
-import { claimFolder } from './journal-folder.js';
+import { claimFolder, type JournalReports } from './journal-folder.js';
 import { decodeRow, type ScanRow } from './scan-row.js';
 import { type Frames, isPassing, readSegment, type Segment, seal } from './segment.js';
-import { type Batch, createSegments, type JournalReports, type Segments } from './segments.js';
+import { createSegments, type Segments } from './segments.js';
 
 /** Rows that are kept in memory as well, some 500 bytes each: half a second of a busy process. Those beyond are read back from the disk. */
 const RECENT_ROWS = 8192;
@@ -38,19 +38,17 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
 
 function createJournal(options: JournalOptions, segments: Segments) {
   const recent = createRecentRows(options.recentRows ?? RECENT_ROWS);
-  let notify: (waiting: number) => void = () => undefined;
+  let notify: () => void = () => undefined;
   let closing: Promise<void> | null = null;
 
   const intake = createIntake({
     limitBytes: options.limitBytes,
-    files: segments.files,
-    openSegment: segments.open,
-    beginSegment: segments.begin,
-    onFailed: segments.discardEmpty,
+    segments,
     onUnwritten: options.onUnwritten,
     onRow: recent.add,
     onWritten() {
-      notify(segments.arrived());
+      segments.arrived();
+      notify();
     },
   });
 
@@ -65,14 +63,16 @@ function createJournal(options: JournalOptions, segments: Segments) {
     read: createBatches({ segments, recent, onDamage: options.onDamage, isWriting: intake.isWriting }),
     find: recent.find,
     copied: recent.copied,
-    /** Called whenever rows begin to wait, with how many do. */
-    onRows(listener: (waiting: number) => void): void {
+    /** That wait for the database. */
+    rows: segments.rows,
+    /** Called whenever rows begin to wait. */
+    onRows(listener: () => void): void {
       notify = listener;
     },
     /** Takes over what dead processes have left, and puts away what could not be put away before. */
     async adopt(): Promise<void> {
       await segments.adopt();
-      if (segments.rows() > 0) notify(segments.rows());
+      if (segments.rows() > 0) notify();
     },
     state: segments.state,
     /** Waits for the writes that run; acts once. What waits for the database stays for the next start. */
@@ -171,6 +171,12 @@ function toBeCopied(): Copied {
 
 function isCopied({ endBytes, segment }: Recent): boolean {
   return endBytes <= segment.readBytes;
+}
+
+interface Batch {
+  readonly rows: readonly ScanRow[];
+  /** The database has them. Does nothing when it was said of these rows before, by this batch or another one. */
+  commit(): void;
 }
 
 interface BatchesOptions {

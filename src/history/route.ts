@@ -2,8 +2,10 @@
 import { z } from 'zod';
 import { Failure } from '../errors.js';
 import { type CallerRoute, signInErrors } from '../http/caller.js';
+import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
+import type { PathParameters } from '../http/router.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-text.js';
@@ -12,14 +14,7 @@ import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './outcomes
 import type { PendingScans } from './pending-scans.js';
 import { donutQuery, donutRange, keyUsageQuery, noQuery, pageQuery, SEARCH_ROWS } from './query.js';
 import { Detail, Row, wireDetail, wireRow } from './scan-view.js';
-import {
-  createScanFinder,
-  type FindScan,
-  type OnItsWay,
-  type ScanFinderParts,
-  ScanId,
-  unavailableWhenSlow,
-} from './scans-route.js';
+import { createScanFinder, type FindScan, type OnItsWay, ScanId, unavailableWhenSlow } from './scans-route.js';
 import { findScans, namesOfKeys } from './stats.js';
 
 interface HistoryRouteParts {
@@ -33,11 +28,13 @@ interface HistoryRouteParts {
 
 const MONTHS = 12;
 
-export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: HistoryRouteParts): CallerRoute[] {
+export function createHistoryRoutes(parts: HistoryRouteParts): CallerRoute[] {
+  const { sqlOf, now, onItsWay, pending, log } = parts;
   return [
     createDetailRoute(createScanFinder({ sqlOf, now, onItsWay, pending }), sqlOf),
     createExportRoute({ sqlOf, log, onItsWay }),
-    createKeyUsageRoute({ sqlOf, onItsWay }),
+    keyUsageRoute(parts),
+    ...statisticsRoutes(parts),
     {
       method: 'GET',
       path: '/web/scans/stats',
@@ -60,52 +57,57 @@ export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: Hist
         return jsonReply(200, page);
       },
     },
-    {
-      method: 'GET',
-      path: '/web/scans/stats/donuts',
-      operation: donutOperation,
-      async handle(caller, exchange) {
-        const range = donutRange(readQuery(exchange, donutQuery), now());
-        if (range === null) throw new Failure('badRequest', 'startDate: must not be after endDate');
-        await onItsWay.settled(caller.userId);
-        const { infected, clean } = await guarded(
-          countVerdicts(sqlOf(caller.userId), caller.userId, range.startMs, range.endMs),
-        );
-        return jsonReply(200, { infected, clean });
-      },
+  ];
+}
+
+/** Reads what is asked for; what it returns asks the database, which has all rows of the user's by then. Null: there is none of that. */
+type ReadQuestion = (
+  userId: string,
+  exchange: Exchange,
+  parameters: PathParameters,
+) => (sql: Queries) => Promise<object | null>;
+
+function countsRoute(
+  { sqlOf, onItsWay }: Pick<HistoryRouteParts, 'sqlOf' | 'onItsWay'>,
+  path: string,
+  operation: Operation,
+  read: ReadQuestion,
+): CallerRoute {
+  return {
+    method: 'GET',
+    path,
+    operation,
+    async handle({ userId }, exchange, parameters) {
+      const ask = read(userId, exchange, parameters);
+      await onItsWay.settled(userId);
+      const counts = await guarded(ask(sqlOf(userId)));
+      if (counts === null) throw new Failure('notFound', 'the key');
+      return jsonReply(200, counts);
     },
-    {
-      method: 'GET',
-      path: '/web/scans/stats/daily',
-      operation: dailyOperation,
-      async handle({ userId }, exchange) {
-        readQuery(exchange, noQuery);
-        await onItsWay.settled(userId);
-        return jsonReply(200, await guarded(outcomeDays(sqlOf(userId), userId, now())));
-      },
-    },
-    {
-      method: 'GET',
-      path: '/web/scans/stats/monthly',
-      operation: monthlyOperation,
-      async handle(caller, exchange) {
-        readQuery(exchange, noQuery);
-        const months = lastMonths(now());
-        const [oldest = ''] = months;
-        await onItsWay.settled(caller.userId);
-        const counted = await guarded(
-          countMonths(sqlOf(caller.userId), caller.userId, Date.parse(`${oldest}-01T00:00:00Z`)),
-        );
+  };
+}
+
+function statisticsRoutes(parts: HistoryRouteParts): CallerRoute[] {
+  const { now } = parts;
+  return [
+    countsRoute(parts, '/web/scans/stats/donuts', donutOperation, (userId, exchange) => {
+      const range = donutRange(readQuery(exchange, donutQuery), now());
+      if (range === null) throw new Failure('badRequest', 'startDate: must not be after endDate');
+      return (sql) => countVerdicts(sql, userId, range.startMs, range.endMs);
+    }),
+    countsRoute(parts, '/web/scans/stats/daily', dailyOperation, (userId, exchange) => {
+      readQuery(exchange, noQuery);
+      return (sql) => outcomeDays(sql, userId, now());
+    }),
+    countsRoute(parts, '/web/scans/stats/monthly', monthlyOperation, (userId, exchange) => {
+      readQuery(exchange, noQuery);
+      const months = lastMonths(now());
+      return async (sql) => {
+        const counted = await countMonths(sql, userId, Date.parse(`${months[0]}-01T00:00:00Z`));
         const byMonth = new Map(counted.map((one) => [one.month, one]));
-        return jsonReply(
-          200,
-          months.map((month) => {
-            const { infected, clean } = byMonth.get(month) ?? { infected: 0, clean: 0 };
-            return { month, infected, clean };
-          }),
-        );
-      },
-    },
+        return months.map((month) => byMonth.get(month) ?? { month, infected: 0, clean: 0 });
+      };
+    }),
   ];
 }
 
@@ -227,31 +229,17 @@ const KeyUsage = z
 type KeyUsage = z.infer<typeof KeyUsage>;
 
 /** GET /web/keys/{uuid}/usage: what came of the scans of one key of the signed-in user's, by day. */
-function createKeyUsageRoute({ sqlOf, onItsWay }: Pick<ScanFinderParts, 'sqlOf' | 'onItsWay'>): CallerRoute {
-  return {
-    method: 'GET',
-    path: '/web/keys/{uuid}/usage',
-    operation: usageOperation,
-    async handle({ userId }, exchange, { uuid }) {
-      const { days } = readQuery(exchange, keyUsageQuery);
-      const keyId = z.guid().safeParse(uuid);
-      if (!keyId.success) throw new Failure('notFound', 'the key');
-      await onItsWay.settled(userId);
-      const usage = await guarded(usageOf(sqlOf(userId), { userId, keyId: keyId.data, days }));
-      if (usage === null) throw new Failure('notFound', 'the key');
-      return jsonReply(200, usage);
-    },
-  };
-}
-
-interface Asked {
-  readonly userId: string;
-  readonly keyId: string;
-  readonly days: number;
+function keyUsageRoute(parts: HistoryRouteParts): CallerRoute {
+  return countsRoute(parts, '/web/keys/{uuid}/usage', usageOperation, (userId, exchange, { uuid }) => {
+    const { days } = readQuery(exchange, keyUsageQuery);
+    const keyId = z.guid().safeParse(uuid);
+    if (!keyId.success) throw new Failure('notFound', 'the key');
+    return (sql) => usageOf(sql, userId, keyId.data, days);
+  });
 }
 
 /** Null: the user has no such key, nor had one. */
-async function usageOf(sql: Queries, { userId, keyId, days }: Asked): Promise<KeyUsage | null> {
+async function usageOf(sql: Queries, userId: string, keyId: string, days: number): Promise<KeyUsage | null> {
   const [[key], counts] = await Promise.all([
     sql<{ last_use: Date | null }[]>`SELECT last_use FROM api_keys WHERE id = ${keyId} AND user_id = ${userId}`,
     sql<KeyUsage['days']>`

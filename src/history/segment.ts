@@ -72,29 +72,21 @@ export async function appendTo(segment: Segment, bytes: Buffer, rows: number): P
   segment.rows += rows;
 }
 
-/** Records behind each other. */
-interface Records {
-  readonly memory: Buffer;
-  /** Of the memory, from its start. */
-  readonly endBytes: number;
-  readonly rows: number;
-}
-
 /**
  * Appends all of it before it returns: a few microseconds, where a write on another thread costs two changes of threads. False when
  * that can't be, whatever the reason: then `appendTo` with the same bytes tries again and says what is wrong.
  */
-export function appendNow(segment: Segment, { memory, endBytes: bytes, rows }: Records): boolean {
+export function appendNow(segment: Segment, bytes: Buffer, rows: number): boolean {
   const { descriptor, endBytes } = segment;
   if (descriptor === null) return false;
   let written = 0;
   try {
-    written = writeSync(descriptor, memory, 0, bytes, endBytes);
+    written = writeSync(descriptor, bytes, 0, bytes.length, endBytes);
   } catch {
     return false;
   }
-  if (written < bytes) return false;
-  segment.endBytes += bytes;
+  if (written < bytes.length) return false;
+  segment.endBytes += bytes.length;
   segment.rows += rows;
   return true;
 }

@@ -6,35 +6,17 @@ import {
   adoptFolders,
   createDamagedFiles,
   type JournalFolder,
+  type JournalReports,
   type LeftFolder,
   segmentName,
 } from './journal-folder.js';
-import { decodeRow, type ScanRow } from './scan-row.js';
+import { decodeRow } from './scan-row.js';
 import { createSegment, readSegment, type Segment, seal } from './segment.js';
 
 /** A new file is begun at this size: what is replayed for nothing after a crash stays small. */
 const SEGMENT_BYTES = 4 * 1024 * 1024;
 /** A file of this size that is in the database as a whole is done with; smaller ones aren't worth the change. */
 const DRAINED_SEGMENT_BYTES = 256 * 1024;
-
-export interface JournalReports {
-  /** Called for each damage, so that every loss is reported. */
-  readonly onDamage: (damage: Damage) => void;
-  /** Called for what can't be taken over or put away now. It is tried again with the next look for folders of dead processes. */
-  readonly onTransientFailure: (failure: TransientFailure) => void;
-}
-
-export interface Damage {
-  readonly file: string;
-  /** In which there may have been rows. */
-  readonly bytes: number;
-  readonly reason: string;
-}
-
-export interface TransientFailure {
-  readonly file: string;
-  readonly reason: string;
-}
 
 export interface JournalState {
   readonly rows: number;
@@ -45,45 +27,14 @@ export interface JournalState {
   readonly damagedFiles: number;
 }
 
-export interface Batch {
-  readonly rows: readonly ScanRow[];
-  /** The database has them. Does nothing when it was said of these rows before, by this batch or another one. */
-  commit(): void;
-}
-
-export interface Segments {
-  /** All of them, as they are now. */
-  readonly files: readonly Segment[];
-  /** Rows that wait for the database. */
-  rows(): number;
-  /** The one that is appended to, if it has room. */
-  open(): Segment | null;
-  /** Another one in its place. */
-  begin(): Promise<Segment>;
-  /** It is this process's last one. */
-  isCurrent(segment: Segment): boolean;
-  /** The first one with something to copy, or sealed and to be finished. */
-  next(): Segment | undefined;
-  /** It is done with. With the last one of a folder that was left, the folder goes. */
-  finish(segment: Segment): Promise<void>;
-  /** After a write that failed. */
-  discardEmpty(): Promise<void>;
-  /** Rows have come; returns how many wait. */
-  arrived(): number;
-  /** All rows up to one of that time are copied, or can't be; null: nobody knows the time. */
-  copied(untilMs: number | null): void;
-  adopt(): Promise<void>;
-  state(): JournalState;
-  /** Finishes what is copied, and gives the folders back. */
-  close(): Promise<void>;
-}
+export type Segments = ReturnType<typeof createSegments>;
 
 interface SegmentsOptions extends JournalReports {
   readonly directory: string;
   readonly own: JournalFolder;
 }
 
-export function createSegments({ directory, own, onDamage, onTransientFailure }: SegmentsOptions): Segments {
+export function createSegments({ directory, own, onDamage, onTransientFailure }: SegmentsOptions) {
   const segments: Segment[] = [];
   let current: Segment | null = null;
   let begun = 0;
@@ -99,6 +50,13 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
     return rows;
   }
 
+  function countBytes(): number {
+    let bytes = 0;
+    for (const { endBytes, readBytes } of segments) bytes += endBytes - readBytes;
+    return bytes;
+  }
+
+  /** It is done with. With the last one of a folder that was left, the folder goes. */
   async function finish(segment: Segment): Promise<void> {
     const at = segments.indexOf(segment);
     if (at !== -1) segments.splice(at, 1);
@@ -117,53 +75,60 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
   }
 
   return {
-    files: segments,
+    /** Rows that wait for the database. */
     rows: countRows,
-    open() {
+    bytes: countBytes,
+    /** The one that is appended to, if it has room. */
+    open(): Segment | null {
       if (current === null) return null;
       const { descriptor, readBytes, endBytes, isDamaged } = current;
       const isDrained = readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
       return descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged || isDrained ? null : current;
     },
-    async begin() {
+    /** Another one in its place. */
+    async begin(): Promise<Segment> {
       if (current !== null) await seal(current);
       begun += 1;
       current = await createSegment(join(own.path, segmentName(begun)));
       segments.push(current);
       return current;
     },
-    isCurrent: (segment) => segment === current,
+    /** It is this process's last one. */
+    isCurrent: (segment: Segment) => segment === current,
+    /** The first one with something to copy, or sealed and to be finished. */
     next: () => segments.find(({ readBytes, endBytes, descriptor }) => readBytes < endBytes || descriptor === null),
     finish,
-    /** It is sealed. With nothing in it that waits it goes at once: a full disk would get one more with each try. */
-    async discardEmpty() {
+    /** A write has failed, and its segment is sealed. With nothing in it that waits it goes at once: a full disk would get one more with each try. */
+    async discardEmpty(): Promise<void> {
       const last = segments.find((one) => one === current);
       if (last !== undefined && last.descriptor === null && last.readBytes === last.endBytes) await finish(last);
     },
-    arrived() {
+    /** Rows have come. */
+    arrived(): void {
       oldestMs ??= Date.now();
-      return countRows();
     },
-    copied(untilMs) {
+    /** All rows up to one of that time are copied, or can't be; null: nobody knows the time. */
+    copied(untilMs: number | null): void {
       oldestMs = countRows() > 0 ? (untilMs ?? oldestMs) : null;
     },
-    async adopt() {
+    async adopt(): Promise<void> {
       damaged.recount();
       for (const segment of [...stuck]) await finish(segment);
       const held = new Set([own.path, ...left.paths()]);
-      const adopted = await adoptFolders(directory, { held, ...reportsOf({ damaged, onDamage, onTransientFailure }) });
+      const adopted = await adoptFolders(directory, held, { damaged, onDamage, onTransientFailure });
       for (const folder of adopted) {
         left.add(folder);
         segments.push(...folder.segments);
         oldestMs = Math.min(oldestMs ?? Date.now(), await timeOfFirst(folder.segments));
       }
     },
-    state() {
+    state(): JournalState {
       const rows = countRows();
       const oldestAgeMs = rows === 0 || oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs);
-      return { rows, bytes: uncopiedBytes(segments), oldestAgeMs, damagedFiles: damaged.count };
+      return { rows, bytes: countBytes(), oldestAgeMs, damagedFiles: damaged.count };
     },
-    async close() {
+    /** Finishes what is copied, and gives the folders back. */
+    async close(): Promise<void> {
       if (current !== null) await seal(current);
       for (const segment of segments.filter((one) => one.readBytes === one.endBytes)) await finish(segment);
       await left.release();
@@ -193,42 +158,6 @@ function createLeftFolders(onTransientFailure: JournalReports['onTransientFailur
       for (const folder of left.values()) await folder.release();
     },
   };
-}
-
-interface Reporting extends JournalReports {
-  readonly damaged: ReturnType<typeof createDamagedFiles>;
-}
-
-/** What is wrong with folders that are to be taken over, in the words of the journal. */
-function reportsOf({
-  damaged,
-  onDamage,
-  onTransientFailure,
-}: Reporting): Omit<Parameters<typeof adoptFolders>[1], 'held'> {
-  return {
-    async isPutAside(file) {
-      if (!damaged.isNoted(file)) return false;
-      await damaged.putAside(file).catch(() => undefined);
-      return true;
-    },
-    async onUnreadable(file, error) {
-      onDamage({ file, bytes: 0, reason: messageOfError(error) });
-      await damaged.putAside(file).catch((failed: unknown) => {
-        onDamage({ file, bytes: 0, reason: `it can not be put away: ${messageOfError(failed)}` });
-      });
-    },
-    onFolder(path, error) {
-      if (error === null) damaged.forget(path);
-      else if (damaged.note(path)) onDamage({ file: path, bytes: 0, reason: messageOfError(error) });
-    },
-    onTransientFailure: (file, error) => onTransientFailure({ file, reason: messageOfError(error) }),
-  };
-}
-
-function uncopiedBytes(segments: readonly Segment[]): number {
-  let bytes = 0;
-  for (const { endBytes, readBytes } of segments) bytes += endBytes - readBytes;
-  return bytes;
 }
 
 async function timeOfFirst(segments: readonly Segment[]): Promise<number> {

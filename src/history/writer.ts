@@ -57,7 +57,7 @@ export function startWriter(options: WriterOptions) {
         const isCopied = await copyBatch();
         if (isOver || (!isCopied && pauses.isStopping())) return;
         if (!isCopied) await pauses.untilRows();
-        if (journal.state().rows < BATCH_ROWS) await pauses.gather();
+        await pauses.gather();
       } catch (error) {
         failures += 1;
         onFailure(error, failures);
@@ -98,60 +98,51 @@ function storeInTime(store: Store, timeoutMs: number): Store {
 
 function createPauses(journal: Journal) {
   let isStopping = false;
-  let wake: () => void = () => undefined;
-  /** Rows that must be there for the pause to end. */
-  let wantedRows = Number.POSITIVE_INFINITY;
-  let isGathering = false;
   let isHurried = false;
   /** A row may come between the look into the journal and the wait for it. */
   let hasArrived = false;
+  /** Ends the pause that there is, if its end has come. */
+  let look: () => void = () => undefined;
 
-  /** At most so long; a stop ends every pause early, and there are none after it. */
-  async function pause(ms: number | null): Promise<void> {
-    if (isStopping) return;
+  /** Until then, and at most so long; null: for ever. A stop ends every pause early, and there are none after it. */
+  async function pauseUntil(isOver: () => boolean, ms: number | null): Promise<void> {
+    if (isStopping || isOver()) return;
     await new Promise<void>((resolve) => {
       const timer = ms === null ? undefined : setTimeout(resolve, ms);
-      wake = () => {
+      look = () => {
+        if (!isStopping && !isOver()) return;
         clearTimeout(timer);
         resolve();
       };
     });
-    wake = () => undefined;
-    wantedRows = Number.POSITIVE_INFINITY;
+    look = () => undefined;
   }
 
-  journal.onRows((waiting) => {
+  journal.onRows(() => {
     hasArrived = true;
-    if (waiting >= wantedRows) wake();
+    look();
   });
 
   return {
     isStopping: () => isStopping,
-    pause,
+    pause: (ms: number) => pauseUntil(() => false, ms),
     /** Until a row has come since the last time. */
     async untilRows(): Promise<void> {
-      if (!hasArrived) {
-        wantedRows = 1;
-        await pause(null);
-      }
+      await pauseUntil(() => hasArrived, null);
       hasArrived = false;
     },
-    /** Until a batch is full, or somebody hurries, or for as long as rows gather. */
+    /** Until a batch is full, or somebody hurries or has hurried, or for as long as rows gather. */
     async gather(): Promise<void> {
-      isGathering = !isHurried;
-      wantedRows = BATCH_ROWS;
-      if (isGathering) await pause(GATHER_MS);
-      isGathering = false;
+      await pauseUntil(() => isHurried || journal.rows() >= BATCH_ROWS, GATHER_MS);
       isHurried = false;
     },
-    /** Ends the gathering, or leaves out the next one. */
     hurry(): void {
       isHurried = true;
-      if (isGathering) wake();
+      look();
     },
     stop(): void {
       isStopping = true;
-      wake();
+      look();
     },
   };
 }

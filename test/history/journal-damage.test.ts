@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import t from 'tap';
-import { adoptFolders } from '../../src/history/journal-folder.js';
+import { adoptFolders, createDamagedFiles } from '../../src/history/journal-folder.js';
 import { type Readable, readBlocks } from '../../src/history/segment.js';
 import { StoreError } from '../../src/store/store-error.js';
 import { encodeRow, frame, record, rowAt } from '../fixtures/history.js';
@@ -202,15 +202,13 @@ t.test("a folder that another process removes meanwhile is nobody's error, whate
   const directory = temporaryFolder(t);
   leave(directory, '00000000000000aa', []);
   mkdirSync(join(directory, '00000000000000aa', '000000001.log'));
-  const adopted = await adoptFolders(directory, {
-    held: new Set(),
-    isPutAside: async () => false,
-    async onUnreadable() {
+  const adopted = await adoptFolders(directory, new Set(), {
+    damaged: createDamagedFiles(directory),
+    onDamage() {
       rmSync(join(directory, '00000000000000aa'), { recursive: true });
       throw new StoreError("the folder can't hold the lock, a UNIX socket: listen ENOENT");
     },
-    onFolder: (path, error) => t.fail('an error of the folder', { path, error }),
-    onTransientFailure: (path, error) => t.fail('a transient failure', { path, error }),
+    onTransientFailure: (failure) => t.fail('a transient failure', failure),
   });
   t.strictSame(adopted, []);
 });
