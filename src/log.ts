@@ -1,6 +1,7 @@
 // The log: JSON lines on stdout (a command's: on stderr), written in batches off the request's way. A reader that stalls or leaves holds nobody up.
 import { type Logger, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
+import { recentTable } from './recent-table.js';
 import { endsWithin } from './waiting/within.js';
 
 export type Log = Logger;
@@ -125,5 +126,18 @@ function createTimeText(): () => string {
     textMs = nowMs;
     text = `${second}${String(1000 + nowMs - secondMs).slice(1)}Z`;
     return text;
+  };
+}
+
+const TELL_EVERY_MS = 60_000;
+const PROBLEMS_MAX = 100;
+
+/** Returns what tells each problem once a minute, however often it comes: a store that is away for a night fills no disk. `clock`: milliseconds. */
+export function seldom(tell: (problem: string) => void, clock = () => performance.now()): (problem: string) => void {
+  const toldMs = recentTable<number>(PROBLEMS_MAX);
+  return (problem) => {
+    if (clock() - (toldMs.get(problem) ?? Number.NEGATIVE_INFINITY) < TELL_EVERY_MS) return;
+    toldMs.set(problem, clock());
+    tell(problem);
   };
 }

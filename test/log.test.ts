@@ -2,7 +2,7 @@
 import { openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { createLog } from '../src/log.js';
+import { createLog, seldom } from '../src/log.js';
 import { temporaryFolder } from './native/engine.js';
 
 t.test('lines that come while others are written are there after the flush', async (t) => {
@@ -31,4 +31,15 @@ t.test('a line about an event is the line that pino would write, by the same lev
   t.strictSame(Object.keys(ours), Object.keys(pinos));
   t.match(ours.time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   t.strictSame({ ...ours, time: '' }, { ...pinos, time: '' });
+});
+
+t.test('a problem that comes again and again is told once a minute, and another one at once', async (t) => {
+  const told: string[] = [];
+  let nowMs = 0;
+  const tell = seldom(
+    (problem) => told.push(problem),
+    () => nowMs,
+  );
+  for (nowMs = 0; nowMs < 120_000; nowMs += 1_000) tell(nowMs === 5_000 ? 'other' : 'away');
+  t.strictSame(told, ['away', 'other', 'away']);
 });

@@ -156,7 +156,7 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
         const limits = { ...NO_LIMITS, ...limitsIn(fields, within(caller)) };
         const sql = sqlOf(userId);
         await throttle.require(sql, [[keyCreationsOfUser, userId]]);
-        const key = await createKeyWithinLimit(sql, { userId, name, limits });
+        const key = await sql.transaction('readCommitted', (tx) => createKeyWithinLimit(tx, { userId, name, limits }));
         if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
         return jsonReply(201, createdView(key));
       },

@@ -64,18 +64,15 @@ export interface CreatedKey extends ListedKey {
 }
 
 /**
- * The same within the user's LIVE_KEYS_MAX: null when they are reached, or when there is no such user any more. The user's row
+ * The same in a transaction, within the user's LIVE_KEYS_MAX: null when they are reached, or when there is no such user any more. The user's row
  * orders creations of one user, so their count is exact.
  */
-export async function createKeyWithinLimit(sql: Sql, key: NewKey): Promise<CreatedKey | null> {
-  // Whatever the database's default is: a snapshot from before the lock would not show the other's key.
-  return await sql.transaction('readCommitted', async (tx) => {
-    const [user] = await tx`SELECT FROM users WHERE id = ${key.userId} FOR NO KEY UPDATE`;
-    if (user === undefined) return null;
-    const [row] = await tx<{ live: number }[]>`
-      SELECT count(*)::int AS live FROM api_keys WHERE user_id = ${key.userId} AND revoked_at IS NULL`;
-    return (row?.live ?? 0) < LIVE_KEYS_MAX ? await createKey(tx, key) : null;
-  });
+export async function createKeyWithinLimit(tx: Queries, key: NewKey): Promise<CreatedKey | null> {
+  const [user] = await tx`SELECT FROM users WHERE id = ${key.userId} FOR NO KEY UPDATE`;
+  if (user === undefined) return null;
+  const [row] = await tx<{ live: number }[]>`
+    SELECT count(*)::int AS live FROM api_keys WHERE user_id = ${key.userId} AND revoked_at IS NULL`;
+  return (row?.live ?? 0) < LIVE_KEYS_MAX ? await createKey(tx, key) : null;
 }
 
 interface KeyColumns {

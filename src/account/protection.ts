@@ -84,11 +84,9 @@ function newRecoveryCode(): string {
   return (base32.match(/.{4}/g) ?? []).join('-');
 }
 
-export async function endTwoFactor(sql: Sql, userId: string): Promise<void> {
-  await sql.transaction('readCommitted', async (tx) => {
-    await tx`UPDATE users SET totp_secret = NULL, totp_pending = NULL WHERE id = ${userId}`;
-    await tx`DELETE FROM recovery_codes WHERE user_id = ${userId}`;
-  });
+export async function endTwoFactor(tx: Queries, userId: string): Promise<void> {
+  await tx`UPDATE users SET totp_secret = NULL, totp_pending = NULL WHERE id = ${userId}`;
+  await tx`DELETE FROM recovery_codes WHERE user_id = ${userId}`;
 }
 
 /** Whether it is a code of now that was not used before, or a recovery code, which then is gone. Once for all nodes. */
@@ -203,7 +201,7 @@ function createTwoFactorRoutes(parts: ProtectionRouteParts): CallerRoute[] {
         const guess: Attempt = [codesOfAccount, caller.userId];
         await throttle.require(sql, [guess]);
         if (!(await acceptCode(sql, caller.userId, code, now()))) throw wrongCode();
-        await endTwoFactor(sql, caller.userId);
+        await sql.transaction('readCommitted', (tx) => endTwoFactor(tx, caller.userId));
         await throttle.giveBack(sql, [guess]);
         return noContent;
       },

@@ -21,22 +21,20 @@ export const RESETS_MAX = 5;
 
 /** Null: the account is gone, or has another address than the one that the link is for. */
 export async function createReset(
-  sql: Sql,
+  tx: Queries,
   { id: userId, email }: { readonly id: string; readonly email: string },
   nowMs: number,
 ): Promise<string | null> {
   const { token, hash } = newToken();
   const expiresAt = new Date(nowMs + RESET_MINUTES * 60_000);
-  return await sql.transaction('readCommitted', async (tx) => {
-    // A change of the address, which ends its links, waits for this one, or this one for it.
-    const [user] = await tx`SELECT FROM users WHERE id = ${userId} AND email = ${email} FOR NO KEY UPDATE`;
-    if (user === undefined) return null;
-    await tx`
-      DELETE FROM password_resets WHERE hash IN (
-        SELECT hash FROM password_resets WHERE user_id = ${userId} ORDER BY expires_at DESC OFFSET ${RESETS_MAX - 1})`;
-    await tx`INSERT INTO password_resets (hash, user_id, expires_at) VALUES (${hash}, ${userId}, ${expiresAt})`;
-    return token;
-  });
+  // A change of the address, which ends its links, waits for this one, or this one for it.
+  const [user] = await tx`SELECT FROM users WHERE id = ${userId} AND email = ${email} FOR NO KEY UPDATE`;
+  if (user === undefined) return null;
+  await tx`
+    DELETE FROM password_resets WHERE hash IN (
+      SELECT hash FROM password_resets WHERE user_id = ${userId} ORDER BY expires_at DESC OFFSET ${RESETS_MAX - 1})`;
+  await tx`INSERT INTO password_resets (hash, user_id, expires_at) VALUES (${hash}, ${userId}, ${expiresAt})`;
+  return token;
 }
 
 /** Where it leads on the dashboard. What is behind the # is sent to no server, and is in no log. */
@@ -163,7 +161,7 @@ export function createResetRoutes(parts: ResetRouteParts): Route[] {
   async function mailTo(email: string): Promise<Mail | null> {
     const user = await findUserByEmail(sql, email);
     if (user === null || user.suspended_at !== null) return null;
-    const token = await createReset(sql, user, now());
+    const token = await sql.transaction('readCommitted', (tx) => createReset(tx, user, now()));
     if (token === null) return null;
     return { to: user.email, subject: 'Another password for Sluice', text: textWith(resetAddress(baseUrl, token)) };
   }

@@ -30,7 +30,7 @@ import { Failure } from '../errors.js';
 import { wordsFor } from '../http/json.js';
 import { type Actor, record } from '../operator/audit.js';
 import { endKeyOf } from '../operator/changes.js';
-import type { Sql } from '../store/postgres.js';
+import type { Queries } from '../store/postgres.js';
 import { escapeText, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
 
@@ -57,17 +57,17 @@ export async function addUser(config: Config, options: NewAccount): Promise<void
   const plan = options.plan ?? freePlanOf(config.plans).name;
   assertPlan(config, plan);
   const { passwordHash, shown } = await choosePassword(options);
-  const user = await withStore(config, async (sql) => {
+  const user = await withOneTransaction(config, async (tx) => {
     // Who makes the first account has the machine.
-    const role = (await hasUsers(sql)) ? 'user' : 'operator';
-    const created = await createUser(sql, { email, name, passwordHash, plan, role });
+    const role = (await hasUsers(tx)) ? 'user' : 'operator';
+    const created = await createUser(tx, { email, name, passwordHash, plan, role });
     if (created.outcome === 'emailTaken') throw new Refusal(`${escapeText(email)} has an account already`);
-    await record(sql, commandActor(), {
+    await record(tx, commandActor(), {
       action: 'account.add',
       target: { id: created.userId, email },
       detail: { plan, role },
     });
-    return await findUser(sql, created.userId);
+    return await findUser(tx, created.userId);
   });
   if (user === null) throw new Refusal(`${escapeText(email)} was made and is gone again`);
   if (options.json) return print(`${safeJson({ ...userView(user, config.plans), ...shown })}\n`);
@@ -99,10 +99,10 @@ export async function resetPassword(
 
 /** Prints the address that sets another password; nothing changes until it is used. */
 export async function printReset(config: Config, options: Output & { readonly email: string }): Promise<void> {
-  const token = await withStore(config, async (sql) => {
-    const user = await userOf(sql, options.email);
-    await record(sql, commandActor(), { action: 'account.reset', target: user });
-    return await createReset(sql, user, Date.now());
+  const token = await withOneTransaction(config, async (tx) => {
+    const user = await userOf(tx, options.email);
+    await record(tx, commandActor(), { action: 'account.reset', target: user });
+    return await createReset(tx, user, Date.now());
   });
   if (token === null) throw unknownUser(options.email);
   const address = resetAddress(config.baseUrl, token);
@@ -113,10 +113,10 @@ export async function printReset(config: Config, options: Output & { readonly em
 
 /** For who has lost the phone and the recovery codes. */
 export async function turnTwoFactorOff(config: Config, options: Output & { readonly email: string }): Promise<void> {
-  const user = await withStore(config, async (sql) => {
-    const user = await userOf(sql, options.email);
-    await endTwoFactor(sql, user.id);
-    await record(sql, commandActor(), { action: 'account.two-factor', target: user, detail: { to: 'off' } });
+  const user = await withOneTransaction(config, async (tx) => {
+    const user = await userOf(tx, options.email);
+    await endTwoFactor(tx, user.id);
+    await record(tx, commandActor(), { action: 'account.two-factor', target: user, detail: { to: 'off' } });
     return user;
   });
   if (options.json) return print(`${safeJson({ email: user.email, twoFactor: false })}\n`);
@@ -150,6 +150,11 @@ export function viewOf(user: UserRow, config: Config) {
   return { ...userView(user, config.plans), ownLimit: user.own_limit, suspended: user.suspended_at !== null };
 }
 
+/** For what is changed with its line of the audit log: both, or neither. */
+async function withOneTransaction<T>(config: Config, work: (tx: Queries) => Promise<T>): Promise<T> {
+  return await withStore(config, (sql) => sql.transaction('readCommitted', work));
+}
+
 /** For the audit log: who may run the command has the machine. */
 export function commandActor(): Actor {
   return { userId: null, name: `command line (${process.env['SUDO_USER'] ?? accountName()})`, address: null };
@@ -165,7 +170,7 @@ function accountName(): string {
 }
 
 /** Throws Refusal when nobody has the address. */
-export async function userOf(sql: Sql, email: string): Promise<UserRow> {
+export async function userOf(sql: Queries, email: string): Promise<UserRow> {
   const user = await findUserByEmail(sql, email);
   if (user === null) throw unknownUser(email);
   return user;
@@ -224,13 +229,13 @@ export async function createUserKey(config: Config, options: NewKeyOptions): Pro
     ),
     scopes: checked('--scopes', LimitFields.scopes, scopes.split(',')),
   };
-  const key = await withStore(config, async (sql) => {
-    const user = await userOf(sql, options.email);
+  const key = await withOneTransaction(config, async (tx) => {
+    const user = await userOf(tx, options.email);
     const within = { hourlyLimit: limitOf(config.plans, allowanceOf(user)), nowMs: Date.now() };
     const limits = { ...NO_LIMITS, ...limitsOf(fields, within) };
-    const key = await createKeyWithinLimit(sql, { userId: user.id, name, limits });
+    const key = await createKeyWithinLimit(tx, { userId: user.id, name, limits });
     if (key !== null) {
-      await record(sql, commandActor(), { action: 'key.create', target: user, detail: { key: key.keyId, name } });
+      await record(tx, commandActor(), { action: 'key.create', target: user, detail: { key: key.keyId, name } });
     }
     return key;
   });

@@ -17,7 +17,7 @@ import { namesOfKeys } from '../history/stats.js';
 import type { DescriptorPlan } from '../http/connections.js';
 import type { EndedRequest } from '../http/server.js';
 import { DISK_ANSWER_MS, MEMORY_RESERVE_SHARE } from '../limits.js';
-import type { EventLog } from '../log.js';
+import { type EventLog, seldom } from '../log.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
 import { createKeptAnswers, type KeptAnswers } from '../scan/http/idempotency.js';
 import { createScanRoutes, type Once, type ScanRouteParts } from '../scan/http/route.js';
@@ -94,11 +94,8 @@ export function tellOfSurprises(log: EventLog): (exchange: EndedRequest, error: 
 }
 
 export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: Stopping) => unknown): KeptAnswers {
-  const kept = createKeptAnswers({
-    sqlOf: requests,
-    onProblem: (error) =>
-      log.warn({ reason: messageOfError(error) }, 'answers for an Idempotency-Key could not be kept'),
-  });
+  const onProblem = seldom((reason) => log.warn({ reason }, 'answers for an Idempotency-Key could not be kept'));
+  const kept = createKeptAnswers({ sqlOf: requests, onProblem: (error) => onProblem(messageOfError(error)) });
   add({ stop: async () => kept.stop() });
   return kept;
 }
@@ -229,7 +226,7 @@ export async function openAccepted(
   { postgres, history, admission }: AcceptedScansParts,
   add: Add,
 ) {
-  const onProblem = (problem: string): void => log.warn({ problem }, 'accepted scans');
+  const onProblem = seldom((problem) => log.warn({ problem }, 'accepted scans'));
   const table = createPendingScans(postgres.sql, postgres.requests);
   const waits = createScanWaits(table.left, (error) => onProblem(messageOfError(error)));
   add({ stop: async () => waits.stop() });

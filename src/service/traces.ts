@@ -2,7 +2,7 @@
 
 import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
-import type { EventLog } from '../log.js';
+import { type EventLog, seldom } from '../log.js';
 import type { EndedScan, ScanTraces, Stage, StageTimes } from '../scan/scan-facts.js';
 import type { Add } from './starting.js';
 
@@ -15,8 +15,6 @@ const spanNames: Readonly<Partial<Record<Stage, string>>> = {
   recording: 'record',
   answered: 'answer',
 };
-/** A collector that is gone is named so often. */
-const TELL_EVERY_MS = 60_000;
 const SERVER_ERROR = 500;
 
 /** Null: nobody has asked for any. Who gets them, which ones, and what they are called, is for the SDK's own variables (OTEL_...). */
@@ -34,12 +32,8 @@ export async function openTraces(
     import('@opentelemetry/resources'),
     import('@opentelemetry/core'),
   ]);
-  let toldMs = Number.NEGATIVE_INFINITY;
-  core.setGlobalErrorHandler((error) => {
-    if (performance.now() - toldMs < TELL_EVERY_MS) return;
-    toldMs = performance.now();
-    log.warn({ reason: messageOfError(error) }, 'traces are not sent');
-  });
+  const onProblem = seldom((reason) => log.warn({ reason }, 'traces are not sent'));
+  core.setGlobalErrorHandler((error) => onProblem(messageOfError(error)));
   const detected = resources.detectResources({ detectors: [resources.envDetector] });
   const provider = new BasicTracerProvider({
     resource: resources

@@ -4,7 +4,7 @@ import { createPosts } from '../download/dialling.js';
 import type { History } from '../history/history.js';
 import { scanView } from '../history/scan-view.js';
 import { findScan, namesOfKeys } from '../history/stats.js';
-import type { EventLog } from '../log.js';
+import { type EventLog, seldom } from '../log.js';
 import { serviceKey } from '../store/keys.js';
 import type { Postgres } from '../store/postgres.js';
 import { createDeliveries, createOutboxLook, type Delivery } from '../webhooks/deliveries.js';
@@ -51,7 +51,7 @@ export async function openWebhooks(
         const names = await namesOfKeys(sql, userId, [scan]);
         return messageOf(event, scan, scanView(scan, names));
       },
-      onProblem: (problem) => log.warn({ problem }, 'webhooks'),
+      onProblem: seldom((problem) => log.warn({ problem }, 'webhooks')),
       onSwitchedOff: (webhookId, userId) =>
         log.warn({ webhookId, userId }, 'a webhook was switched off: all attempts of three days have failed'),
     }),

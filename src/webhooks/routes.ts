@@ -9,7 +9,7 @@ import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
-import { createRate } from '../waiting/limiter.js';
+import { createRate, type RateOptions } from '../waiting/limiter.js';
 import type { Deliveries } from './deliveries.js';
 import { ENDPOINTS_MAX, type Endpoints } from './endpoints.js';
 import { messageId, post } from './sender.js';
@@ -48,9 +48,10 @@ interface WebhookRoute {
 }
 
 const Id = z.guid();
-/** Tests of one account: each is a request to somebody else. */
-const TESTS = { burst: 5, everyMs: 2_000, subjectsMax: 10_000 };
 const PAGE_MAX = 200;
+/** Of one account: each test, and each delivery that is sent again, is a request to somebody else. */
+const TESTS = { burst: 5, everyMs: 2_000, subjectsMax: 10_000 };
+const RETRIES = { burst: PAGE_MAX, everyMs: 2_000, subjectsMax: 10_000 };
 
 const deliveryQuery = z.strictObject({
   state: z
@@ -115,6 +116,15 @@ function checked(posts: Posts, url: string): void {
   } catch (error) {
     throw error instanceof Failure ? new Failure('badRequest', `url: ${error.detail}`) : error;
   }
+}
+
+/** Returns what counts one for the account, and throws Failure `tooManyRequests` where it would be too many. */
+function limitedTo(limits: RateOptions): (userId: string) => void {
+  const rate = createRate(limits, performance.now.bind(performance));
+  return (userId) => {
+    const waitSeconds = rate.take(userId);
+    if (waitSeconds > 0) throw new Failure('tooManyRequests', String(1_000 / limits.everyMs), waitSeconds);
+  };
 }
 
 function ownRoutes({ endpoints, posts }: WebhookRouteParts): WebhookRoute[] {
@@ -222,6 +232,7 @@ function singleRoutes({ endpoints, posts, hurry }: WebhookRouteParts): WebhookRo
 
 function deliveryRoutes(parts: WebhookRouteParts): WebhookRoute[] {
   const { endpoints, deliveries, hurry } = parts;
+  const assertSeldom = limitedTo(RETRIES);
   return [
     testRoute(parts),
     {
@@ -254,9 +265,10 @@ function deliveryRoutes(parts: WebhookRouteParts): WebhookRoute[] {
         description: 'One that has failed, or was delivered. It has all its attempts again.',
         parameters: [idParameter, pathParameter('delivery', Id.describe('Of the delivery.'))],
         responses: { 204: { description: 'It is sent as soon as it can be.' } },
-        errors: ['notFound'],
+        errors: ['notFound', 'tooManyRequests'],
       },
       async handle(userId, _exchange, parameters) {
+        assertSeldom(userId);
         const delivery = Id.safeParse(parameters['delivery']);
         const isFound = delivery.success && (await deliveries.sendAgain(userId, idOf(parameters), delivery.data));
         if (!isFound) throw new Failure('notFound', 'the delivery');
@@ -268,7 +280,7 @@ function deliveryRoutes(parts: WebhookRouteParts): WebhookRoute[] {
 }
 
 function testRoute({ endpoints, posts }: WebhookRouteParts): WebhookRoute {
-  const rate = createRate(TESTS, performance.now.bind(performance));
+  const assertSeldom = limitedTo(TESTS);
   return {
     method: 'POST',
     path: '/{id}/test',
@@ -283,8 +295,7 @@ function testRoute({ endpoints, posts }: WebhookRouteParts): WebhookRoute {
     },
     async handle(userId, _exchange, parameters) {
       const { id, url } = found(await endpoints.find(userId, idOf(parameters)));
-      const waitSeconds = rate.take(userId);
-      if (waitSeconds > 0) throw new Failure('tooManyRequests', '0.5', waitSeconds);
+      assertSeldom(userId);
       const secrets = await endpoints.secrets(userId, id);
       const startedMs = performance.now();
       const body = JSON.stringify({

@@ -160,6 +160,10 @@ onNodes(env, async (t, { one, other }) => {
     t.match(await hooks(one, 'POST', `/${id}/deliveries/${first?.id}/retry`), { status: 204 });
     await receiver.until(begin + 7);
     t.equal(receiver.messages.at(-1)?.id, `msg_${first?.id}`, 'sent again under its own id');
+    const { accessToken: token } = await signIn(one.url);
+    const more = Array.from({ length: 210 }, () => hooks(one, 'POST', `/${id}/deliveries/${id}/retry`, { token }));
+    const statuses = (await Promise.all(more)).map(({ status }) => status);
+    t.ok(statuses.includes(429), 'each is a request to somebody else');
     await hooks(one, 'DELETE', `/${id}`);
   });
 

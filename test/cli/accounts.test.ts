@@ -225,6 +225,26 @@ t.test('on Postgres', async (t) => {
     t.notMatch(`${byValue.stdout}${byValue.stderr}`, second.value);
   });
 
+  t.test('nothing is changed without its line of the audit log', async (t) => {
+    const tables = () =>
+      store.sql`
+      SELECT (SELECT count(*) FROM users) AS users, (SELECT count(*) FROM api_keys) AS keys,
+        (SELECT count(*) FROM password_resets) AS resets, count(totp_pending) AS pending FROM users`;
+    await store.sql`UPDATE users SET totp_pending = 'pending' WHERE email = 'ada@example.com'`;
+    await store.sql`ALTER TABLE audit_log ADD CONSTRAINT closed CHECK (false) NOT VALID`;
+    const before = await tables();
+    for (const args of [
+      ['user', 'add', 'unheard@example.com'],
+      ['user', 'reset', 'ada@example.com'],
+      ['user', 'two-factor-off', 'ada@example.com'],
+      ['key', 'create', 'ada@example.com', '--name', 'unheard'],
+    ]) {
+      t.match(await sluice(env, args), { stdout: '', stderr: /violates check constraint "closed"/ }, args.join(' '));
+    }
+    t.strictSame(await tables(), before);
+    await store.sql`ALTER TABLE audit_log DROP CONSTRAINT closed`;
+  });
+
   t.test('what a name has cannot move the cursor of who lists it', async (t) => {
     await store.sql`UPDATE users SET name = ${'\u001b[2J\u202eevil'} WHERE email = 'eve@example.com'`;
     const { stdout } = await sluice(env, ['user', 'list']);
