@@ -116,17 +116,19 @@ export const CLAMD_OLD_COMMAND_MS = 100;
 export const CLAMD_SCANS = 16;
 /** Answers of one connection that nobody has read; more are not made meanwhile. */
 export const CLAMD_UNREAD_BYTES = 64 * 1024;
-/** Commands of clamd's protocol that look at files of one folder of CLAMD_PATHS, at a time in one process; so many more wait. A file system that hangs holds them. Files that come along by FILDES have as many together. */
+/** Commands of clamd's protocol that look at files of one folder of CLAMD_PATHS, at a time in one process; so many more wait. A file system that hangs holds them. So it is with files that come along by FILDES, of each file system. */
 export const CLAMD_FILE_COMMANDS = 16;
 export const CLAMD_FILE_COMMANDS_WAITING = 128;
 /** Questions of these commands to the file system, at a time, of each folder. */
 export const CLAMD_FILE_CALLS = 2;
-/** Threads for files, of each folder: for these questions, for a closing, and for where the folder is. Those of everything else are beside them. */
+/** File systems that files come along from at a time, and don't wait for each other; those of further ones wait for each other. */
+export const CLAMD_FILE_SYSTEMS = 3;
+/** Threads for files, of each folder and file system: for these questions, for a closing, and for where the folder is. Those of everything else are beside them. */
 export const CLAMD_FILE_THREADS = 4;
 /** Where a path leads out of its own folder, the others have so long to say where they are. */
 export const CLAMD_FOLDER_MS = 1_000;
 /** Descriptors for them: files that came along and wait, files that are read, folders on the way. */
-export const CLAMD_FILE_DESCRIPTORS = 256;
+export const CLAMD_FILE_DESCRIPTORS = 512;
 /** Contents of asynchronous scans that arrive at once, in one process: each has a descriptor, and up to a megabyte that waits for the disk. */
 export const ARRIVING_CONTENTS = 64;
 /** Requests that wait for such a place. What has arrived of them is in the memory of uploads; the rest waits in the kernel. */

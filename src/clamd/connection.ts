@@ -115,7 +115,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   onBytes(bytes: Buffer, descriptors: readonly number[]): void {
     // As clamd: of several that come at once none is taken.
     if (descriptors.length === 1 && !this.#isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
-    else for (const descriptor of descriptors) void this.#parts.files.others.close(descriptor);
+    else this.#close(descriptors);
     this.#intake.take(bytes);
     this.#afterIntake();
     if (this.#intake.isEmpty && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
@@ -258,7 +258,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     const [first, ...others] = this.#descriptors;
     this.#descriptors = others;
     if (first === undefined) this.#refuseWith([NO_DESCRIPTOR]);
-    else this.#begin(this.#parts.files.others, (work) => work.scanDescriptor(first));
+    else this.#begin(this.#parts.files.holding(first), (work) => work.scanDescriptor(first));
   }
 
   #begin(files: FolderFiles, run: (work: FileWork) => Promise<void>): void {
@@ -280,8 +280,12 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   #dropDescriptors(): void {
-    for (const descriptor of this.#descriptors) void this.#parts.files.others.close(descriptor);
+    this.#close(this.#descriptors);
     this.#descriptors = [];
+  }
+
+  #close(descriptors: readonly number[]): void {
+    for (const descriptor of descriptors) void this.#parts.files.holding(descriptor).close(descriptor);
   }
 
   // Streams.

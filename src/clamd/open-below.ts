@@ -1,13 +1,19 @@
 // Files of the machine, opened once and only below the folders that may be looked at. A path is followed to what it leads to, without a read
 // of it; the kernel says where that is, and only then is it opened. Paths are Latin-1, byte by byte. A file system that hangs keeps the threads that ask it, so each
-// folder has some of its own.
-import { close, constants, fstat, lstat, open, opendir, read, readlink, type Stats } from 'node:fs';
+// folder has some of its own, and so has each file system of files that come along.
+import { close, constants, fstat, lstat, open, opendir, read, readFileSync, readlink, type Stats } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { codeOf } from '../error-text.js';
 import { Unavailable } from '../errors.js';
-import { CLAMD_FILE_CALLS, CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING, CLAMD_FOLDER_MS } from '../limits.js';
+import {
+  CLAMD_FILE_CALLS,
+  CLAMD_FILE_COMMANDS,
+  CLAMD_FILE_COMMANDS_WAITING,
+  CLAMD_FILE_SYSTEMS,
+  CLAMD_FOLDER_MS,
+} from '../limits.js';
 import { createLimiter, type Limiter } from '../waiting/limiter.js';
 import { withinOr } from '../waiting/within.js';
 
@@ -63,8 +69,10 @@ interface Folder {
 
 export class MachineFiles {
   readonly #folders: readonly Folder[];
-  /** Files that come along, and paths that are in none of the folders as they are written. */
-  readonly others: FolderFiles;
+  /** Paths that are in none of the folders as they are written. */
+  readonly #others: FolderFiles;
+  /** Files that come along: each is for one file system, until nothing of that is looked at. */
+  readonly #along: readonly FolderFiles[];
 
   constructor(allowed: readonly string[]) {
     this.#folders = allowed.map(withoutSlashes).map((path) => ({
@@ -72,12 +80,22 @@ export class MachineFiles {
       files: new FolderFiles(this),
       real: oneAtATime(() => realpath(path, 'latin1').catch(() => null)),
     }));
-    this.others = new FolderFiles(this);
+    this.#others = new FolderFiles(this);
+    this.#along = Array.from({ length: CLAMD_FILE_SYSTEMS }, () => new FolderFiles(this));
   }
 
   at(path: string): FolderFiles {
     const folder = this.#folders.find((each) => isBelow(path, each.path));
-    return folder?.files ?? this.others;
+    return folder?.files ?? this.#others;
+  }
+
+  /** For a file that has come along. */
+  holding(descriptor: number): FolderFiles {
+    const mount = mountOf(descriptor);
+    const own = this.#along.find((files) => files.mount === mount) ?? this.#along.find((files) => files.isIdle);
+    if (own === undefined) return this.#others;
+    own.mount = mount;
+    return own;
   }
 
   get allowsNone(): boolean {
@@ -115,18 +133,29 @@ function isBelow(path: string, folder: string): boolean {
   return folder === '/' || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** Those of one folder: they wait for each other, and for no other folder's. */
+/** proc(5). The file system itself isn't asked for that. */
+function mountOf(descriptor: number): string {
+  return /^mnt_id:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1'))?.[1] ?? '';
+}
+
+/** Those of one folder, or file system: they wait for each other, and for no other's. */
 export class FolderFiles {
+  mount: string;
   readonly #machine: MachineFiles;
   readonly #commands: Limiter;
   readonly #calls: Limiter;
   readonly #closes: Limiter;
 
   constructor(machine: MachineFiles) {
+    this.mount = '';
     this.#machine = machine;
     this.#commands = createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING });
     this.#calls = createLimiter({ running: CLAMD_FILE_CALLS, waiting: Number.POSITIVE_INFINITY });
     this.#closes = createLimiter({ running: 1, waiting: Number.POSITIVE_INFINITY });
+  }
+
+  get isIdle(): boolean {
+    return this.#commands.isIdle && this.#closes.isIdle;
   }
 
   /** All that one command does with them. */

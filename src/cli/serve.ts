@@ -2,7 +2,7 @@
 import { type Config, readConfig } from '../config/config.js';
 import { createShares } from '../door.js';
 import { canShareListener, openListener } from '../http/listener.js';
-import { CLAMD_FILE_THREADS } from '../limits.js';
+import { CLAMD_FILE_SYSTEMS, CLAMD_FILE_THREADS } from '../limits.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { type OpenPlaces, openPlaces } from '../service/places.js';
@@ -116,7 +116,7 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
 
 /** Of Node's pool: passwords, names of hosts and the journal need some also while all folders of clamd's protocol hang. */
 function poolThreads({ clamd }: Config): number {
-  return NODES_THREADS + (clamd === null ? 0 : CLAMD_FILE_THREADS * (clamd.paths.length + 1));
+  return NODES_THREADS + (clamd === null ? 0 : CLAMD_FILE_THREADS * (clamd.paths.length + CLAMD_FILE_SYSTEMS + 1));
 }
 
 /** This program as a process that scans: without root's capabilities, if it is root's. */

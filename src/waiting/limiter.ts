@@ -46,6 +46,9 @@ export function createLimiter({ running: runningMax, waiting: waitingMax, waitMs
   }
 
   return {
+    get isIdle(): boolean {
+      return running === 0;
+    },
     /** Runs the work when there is a place; throws the refusal when there is none in time. */
     async run<T>(work: () => Promise<T>, refusal: () => Error): Promise<T> {
       if (!(await place())) throw refusal();

@@ -321,6 +321,8 @@ t.test('a file system that hangs keeps nobody from what needs no files of the ma
   t.equal(signedIn.status, 200, 'passwords take threads of the same kind');
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
   t.match(await ask(unix, bytesOf(`zSCAN ${share}/sub/one\0`)), `${NAME} FOUND`, 'files are asked for by their paths');
+  const along = `send(b'zFILDES\\0'); send(b'\\0', os.open('${share}/sub/one', os.O_RDONLY)); say()`;
+  t.equal(withDescriptors(unix.path, along), `fd[N]: ${NAME} FOUND\0`, 'files of another file system come along');
   hanging.process.stdin?.end();
   await gone;
 });
