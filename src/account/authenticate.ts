@@ -1,9 +1,9 @@
 // Who is signed in: a bearer token or the cookie in, the caller with a live session out, or the account of a trusted issuer's subject; the
 // cookies, and what another site's page may not do.
 import { Failure, Unavailable } from '../errors.js';
-import type { Authenticate, Caller, LikelyUser } from '../http/caller.js';
+import { type Authenticate, type Caller, type GuardedOperation, type LikelyUser, withGuards } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
-import type { Reply } from '../http/reply.js';
+import type { Route } from '../http/router.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
 import { Turns } from '../waiting/turns.js';
 import { parseUrl } from '../wire-text.js';
@@ -233,14 +233,20 @@ export function isCrossSite({ method, headers }: Asked, baseUrl: string | null):
   return host === '' || host !== hostOf(headers.get('host') ?? '', origin);
 }
 
-type Handle = (exchange: Exchange) => Promise<Reply>;
+interface OpenRoute extends Omit<Route, 'operation'> {
+  readonly operation: GuardedOperation;
+}
 
-/** The same handler, which another site's page can't have its visitor call: throws Failure `crossSite`. */
-export function fromHere(baseUrl: string | null, handle: Handle): Handle {
-  return (exchange) => {
-    if (isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
-    return handle(exchange);
-  };
+/** Routes that anybody may ask, unless another site's page has its visitor change something: Failure `crossSite`. */
+export function fromHere(baseUrl: string | null, routes: readonly OpenRoute[]): Route[] {
+  return routes.map((route) => ({
+    ...route,
+    operation: withGuards(route, 'anybody', route.method === 'GET' ? [] : ['crossSite', 'unavailable']),
+    handle(exchange, parameters) {
+      if (isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
+      return route.handle(exchange, parameters);
+    },
+  }));
 }
 
 /** As the URL parser spells it: lower case, without the scheme's own port. */

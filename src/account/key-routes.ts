@@ -4,9 +4,9 @@ import { z } from 'zod';
 import { KEY_SCOPES, type KeyLimits } from '../config/key-rules.js';
 import { limitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import { type Caller, type CallerRoute, signInErrors } from '../http/caller.js';
+import type { Caller, CallerRoute, GuardedOperation } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
-import { jsonAnswer, jsonBody, type Operation, pathParameter } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import {
@@ -208,52 +208,39 @@ function perHour({ everyMs }: Rule): number {
   return 3_600_000 / everyMs;
 }
 
-const listOperation: Operation = {
+const listOperation: GuardedOperation = {
   summary: 'Your live API keys, the newest first',
   tag: 'keys',
-  who: 'user',
   responses: { 200: jsonAnswer('The keys.', z.array(KeyView)) },
-  errors: signInErrors,
 };
 
-const createOperation: Operation = {
+const createOperation: GuardedOperation = {
   summary: 'Makes an API key, which works at once',
   description: `At most ${LIVE_KEYS_MAX} live keys for each user. ${keyCreationsOfUser.burst} creations may come at once, then ${perHour(keyCreationsOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
-  who: 'user',
   requestBody: jsonBody(NewKey),
   responses: { 201: jsonAnswer('The key with its whole value, which is not shown again.', NewKeyView) },
-  errors: [
-    ...signInErrors,
-    ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
-    'tooManyAttempts',
-  ],
+  errors: ['conflict', 'tooManyAttempts'],
 };
 
-const changeOperation: Operation = {
+const changeOperation: GuardedOperation = {
   summary: 'Changes the name of one of your API keys, or what it may',
   description:
     'From the answer on every node admits it by what was changed. After a 503 that is not certain: send the same request again. A key whose time is over ' +
     `comes back with another \`expires\`. ${keyChangesOfUser.burst} requests may come at once, then ${perHour(keyChangesOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
-  who: 'user',
   parameters: [pathParameter('uuid', z.string().describe("The key's `uuid`."))],
   requestBody: jsonBody(ChangedKey),
   responses: { 200: jsonAnswer('The key as it is now.', KeyView) },
-  errors: [
-    ...signInErrors,
-    ...(['badRequest', 'crossSite', 'notFound', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
-    'tooManyAttempts',
-  ],
+  errors: ['notFound', 'tooManyAttempts'],
 };
 
-const revokeOperation: Operation = {
+const revokeOperation: GuardedOperation = {
   summary: 'Ends one of your API keys for good: from the answer on every node refuses it',
   description:
     'After a 503 it is not certain that every node refuses it: send the same request again. Of several at the same time one gets ' +
     `the 204. ${keyEndsOfUser.burst} requests may come at once, then ${perHour(keyEndsOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
-  who: 'user',
   parameters: [
     pathParameter(
       'uuid',
@@ -261,5 +248,5 @@ const revokeOperation: Operation = {
     ),
   ],
   responses: { 204: { description: 'Ended.' } },
-  errors: [...signInErrors, 'crossSite', 'notFound', 'tooManyAttempts'],
+  errors: ['notFound', 'tooManyAttempts'],
 };

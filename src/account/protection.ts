@@ -4,10 +4,10 @@ import { randomBytes } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { z } from 'zod';
 import { Failure } from '../errors.js';
-import { type Caller, type CallerRoute, signInErrors } from '../http/caller.js';
+import type { Caller, CallerRoute, GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
-import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
+import { jsonAnswer, jsonBody } from '../http/openapi.js';
 import type { Queries, Sql, SqlOf } from '../store/postgres.js';
 import type { VerifyCurrent } from './passwords.js';
 import { endOtherSessions, hashOf } from './sessions.js';
@@ -237,38 +237,33 @@ function wrongCode(): Failure {
   return new Failure('badRequest', 'code: is wrong, or was used');
 }
 
-const errors = [
-  ...signInErrors,
-  ...(['crossSite', 'badRequest', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected', 'tooManyAttempts'] as const),
-];
-const common = { tag: 'users', who: 'user', errors } as const;
+const common = { tag: 'users', errors: ['tooManyAttempts', 'conflict'] } as const;
 
-const beginOperation: Operation = {
+const beginOperation: GuardedOperation = {
   ...common,
   summary: 'Begins a second factor: a secret for a phone',
   description: 'It counts when a code of it was confirmed. Asked for again there is another secret.',
   requestBody: jsonBody(Password),
   responses: { 200: jsonAnswer('The secret.', Enrolment) },
-  errors: [...errors, 'conflict'],
 };
 
-const confirmOperation: Operation = {
+const confirmOperation: GuardedOperation = {
   ...common,
   summary: 'Turns the second factor on, by a code of it',
   description: 'From here on signing in takes a code or a recovery code. Your other sessions end.',
   requestBody: jsonBody(Code),
   responses: { 200: jsonAnswer('It is on.', Recovery) },
-  errors: [...errors, 'conflict'],
 };
 
-const removeOperation: Operation = {
+const removeOperation: GuardedOperation = {
   ...common,
   summary: 'Turns the second factor off',
   requestBody: jsonBody(PasswordAndCode),
   responses: { 204: { description: 'It is off.' } },
+  errors: ['tooManyAttempts'],
 };
 
-const deleteOperation: Operation = {
+const deleteOperation: GuardedOperation = {
   ...common,
   summary: 'Deletes your account with its keys, sessions and scans, for good',
   description:
@@ -276,5 +271,4 @@ const deleteOperation: Operation = {
     "operator's.",
   requestBody: jsonBody(Password),
   responses: { 204: { description: 'Deleted.' } },
-  errors: [...errors, 'conflict'],
 };

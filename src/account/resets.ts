@@ -3,9 +3,10 @@
 import { z } from 'zod';
 import { messageOfError } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
+import type { GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { noContent, readJson } from '../http/json.js';
-import { jsonBody, type Operation } from '../http/openapi.js';
+import { jsonBody } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
 import type { Queries, Sql, SqlOf } from '../store/postgres.js';
 import { fromHere } from './authenticate.js';
@@ -194,15 +195,10 @@ export function createResetRoutes(parts: ResetRouteParts): Route[] {
     return noContent;
   }
 
-  return [
-    {
-      method: 'POST',
-      path: '/web/auth/reset-request',
-      operation: requestOperation,
-      handle: fromHere(baseUrl, request),
-    },
-    { method: 'POST', path: '/web/auth/reset', operation: resetOperation, handle: fromHere(baseUrl, reset) },
-  ];
+  return fromHere(baseUrl, [
+    { method: 'POST', path: '/web/auth/reset-request', operation: requestOperation, handle: request },
+    { method: 'POST', path: '/web/auth/reset', operation: resetOperation, handle: reset },
+  ]);
 }
 
 function wrongToken(): Failure {
@@ -219,28 +215,20 @@ If it was not you, there is nothing to do: your password stays as it is.
 `;
 }
 
-const requestOperation: Operation = {
+const requestOperation: GuardedOperation = {
   summary: 'Asks for a link that sets another password',
   description: `It is sent to the address, if there is such an account, and is good once and for ${RESET_MINUTES} minutes. The answer is the same in any case.`,
   tag: 'auth',
-  who: 'anybody',
   requestBody: jsonBody(Request),
   responses: { 204: { description: 'Asked for.' } },
-  errors: [
-    ...(['badRequest', 'mailOff', 'crossSite', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
-    ...(['tooManyAttempts', 'unavailable'] as const),
-  ],
+  errors: ['mailOff', 'tooManyAttempts'],
 };
 
-const resetOperation: Operation = {
+const resetOperation: GuardedOperation = {
   summary: 'Sets another password by the token of a link',
   description: 'All sessions of the account end. Its keys and its second factor stay.',
   tag: 'auth',
-  who: 'anybody',
   requestBody: jsonBody(Reset),
   responses: { 204: { description: 'Set: sign in with it.' } },
-  errors: [
-    ...(['badRequest', 'crossSite', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
-    ...(['tooManyAttempts', 'unavailable'] as const),
-  ],
+  errors: ['tooManyAttempts'],
 };

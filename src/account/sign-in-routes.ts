@@ -3,9 +3,10 @@ import { performance } from 'node:perf_hooks';
 import { z } from 'zod';
 import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
+import type { GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
-import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
+import { jsonAnswer, jsonBody } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
 import type { SqlOf } from '../store/postgres.js';
@@ -59,11 +60,11 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
   const { login, register, refresh, logout } = createHandlers(parts);
 
   // Another site's page may not sign its visitor in or out either.
-  return [
-    { method: 'POST', path: '/web/auth/register', operation: registerOperation, handle: fromHere(baseUrl, register) },
-    { method: 'POST', path: '/web/auth/login', operation: loginOperation, handle: fromHere(baseUrl, login) },
-    { method: 'POST', path: '/web/auth/refresh', operation: refreshOperation, handle: fromHere(baseUrl, refresh) },
-    { method: 'POST', path: '/web/auth/logout', operation: logoutOperation, handle: fromHere(baseUrl, logout) },
+  return fromHere(baseUrl, [
+    { method: 'POST', path: '/web/auth/register', operation: registerOperation, handle: register },
+    { method: 'POST', path: '/web/auth/login', operation: loginOperation, handle: login },
+    { method: 'POST', path: '/web/auth/refresh', operation: refreshOperation, handle: refresh },
+    { method: 'POST', path: '/web/auth/logout', operation: logoutOperation, handle: logout },
     {
       method: 'GET',
       path: '/web/auth/registration',
@@ -76,7 +77,7 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
       operation: jwksOperation,
       handle: () => jsonReply(200, tokens.jwks()),
     },
-  ];
+  ]);
 }
 
 type Handle = (exchange: Exchange) => Promise<Reply>;
@@ -180,61 +181,46 @@ function signedInResponse(description: string): Readonly<Record<string, unknown>
   return jsonAnswer(`${description} Sets the cookies sluice_access and sluice_refresh.`, SignedInAnswer);
 }
 
-const loginOperation: Operation = {
+const loginOperation: GuardedOperation = {
   summary: 'Signs in',
   tag: 'auth',
-  who: 'anybody',
   requestBody: jsonBody(Login),
   responses: { 200: signedInResponse('Signed in.') },
-  errors: [
-    ...(['badRequest', 'credentialsInvalid', 'crossSite', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
-    ...(['codeMissing', 'codeInvalid', 'tooManyAttempts', 'unavailable'] as const),
-  ],
+  errors: ['credentialsInvalid', 'codeMissing', 'codeInvalid', 'tooManyAttempts'],
 };
 
-const registerOperation: Operation = {
+const registerOperation: GuardedOperation = {
   summary: 'Makes an account and signs in; closed unless the operator opens it',
   tag: 'auth',
-  who: 'anybody',
   requestBody: jsonBody(Registration),
   responses: { 201: signedInResponse('The account is made.') },
-  errors: [
-    ...(['badRequest', 'registrationClosed', 'crossSite', 'conflict', 'bodyTooLarge'] as const),
-    ...(['uploadTooSlow', 'jsonExpected', 'tooManyAttempts', 'unavailable'] as const),
-  ],
+  errors: ['registrationClosed', 'conflict', 'tooManyAttempts'],
 };
 
-const registrationOperation: Operation = {
+const registrationOperation: GuardedOperation = {
   summary: 'Whether anybody may make an account, and how a forgotten password is replaced',
   tag: 'auth',
-  who: 'anybody',
   responses: { 200: jsonAnswer('As the operator has set it.', RegistrationAnswer) },
-  errors: [],
 };
 
-const refreshOperation: Operation = {
+const refreshOperation: GuardedOperation = {
   summary: 'A new access token for the refresh token in the cookie sluice_refresh',
   description:
     'A refresh token works once and is replaced. One that was used before is refused and ends its session; of requests with ' +
     'one token that are under way at the same time one succeeds, the others are refused, and the session lives.',
   tag: 'auth',
-  who: 'anybody',
   responses: { 200: signedInResponse('Refreshed.') },
-  errors: ['refreshInvalid', 'crossSite', 'unavailable'],
+  errors: ['refreshInvalid'],
 };
 
-const logoutOperation: Operation = {
+const logoutOperation: GuardedOperation = {
   summary: 'Signs out: ends the session of the tokens sent',
   tag: 'auth',
-  who: 'anybody',
   responses: { 204: { description: 'Signed out; also when nobody was signed in. Clears both cookies.' } },
-  errors: ['crossSite', 'unavailable'],
 };
 
-const jwksOperation: Operation = {
+const jwksOperation: GuardedOperation = {
   summary: 'The public keys of access tokens (RFC 7517)',
   tag: 'auth',
-  who: 'anybody',
   responses: { 200: jsonAnswer('Keys in use, and the next one.', Jwks) },
-  errors: [],
 };

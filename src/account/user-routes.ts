@@ -2,9 +2,9 @@
 import { z } from 'zod';
 import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import { type CallerRoute, signInErrors } from '../http/caller.js';
+import type { CallerRoute, GuardedOperation } from '../http/caller.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
-import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { hashPassword, type VerifyCurrent, wrongPassword } from './passwords.js';
 import { endOtherSessions, endSession, endSessions, listSessions, SessionView } from './sessions.js';
@@ -90,29 +90,22 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
   ];
 }
 
-const showOperation: Operation = {
+const showOperation: GuardedOperation = {
   summary: 'You',
   tag: 'users',
-  who: 'user',
   responses: { 200: jsonAnswer('Your account.', Me) },
-  errors: signInErrors,
 };
 
-const changeOperation: Operation = {
+const changeOperation: GuardedOperation = {
   summary: 'Changes your name, your e-mail address or your password',
   description:
     'What is left out stays. `email` and `newPassword` need `currentPassword`; a wrong one is a 400, and after ten of them in one ' +
     `session a 429 with Retry-After, as after ${passwordsOfAccount.burst} changes of one account in a row. ` +
     'A new password ends your other sessions.',
   tag: 'users',
-  who: 'user',
   requestBody: jsonBody(Changes),
   responses: { 200: jsonAnswer('Your account as it is now.', Me) },
-  errors: [
-    ...signInErrors,
-    ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
-    'tooManyAttempts',
-  ],
+  errors: ['conflict', 'tooManyAttempts'],
 };
 
 const Id = z.uuid();
@@ -163,28 +156,23 @@ export function createSessionRoutes({
   ];
 }
 
-const listOperation: Operation = {
+const listOperation: GuardedOperation = {
   summary: 'Your sessions, the one used last first',
   tag: 'users',
-  who: 'user',
   responses: { 200: jsonAnswer('The sessions.', z.array(SessionView)) },
-  errors: signInErrors,
 };
 
-const endOperation: Operation = {
+const endOperation: GuardedOperation = {
   summary: 'Ends one of your sessions: its tokens are refused from the next request on',
   tag: 'users',
-  who: 'user',
   parameters: [pathParameter('sessionId', Id.describe('Of the session.'))],
   responses: { 204: { description: 'Ended.' } },
-  errors: [...signInErrors, 'crossSite', 'notFound'],
+  errors: ['notFound'],
 };
 
-const endAllOperation: Operation = {
+const endAllOperation: GuardedOperation = {
   summary: 'Ends all of your sessions',
   tag: 'users',
-  who: 'user',
   parameters: queryParameters(EndAll),
   responses: { 204: { description: 'Ended.' } },
-  errors: [...signInErrors, 'crossSite', 'badRequest'],
 };

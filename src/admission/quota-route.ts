@@ -4,9 +4,9 @@ import { z } from 'zod';
 import { KEY_SCOPES } from '../config/key-rules.js';
 import { limitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import { type CallerRoute, type KeyRoute, keyCallerErrors, signInErrors } from '../http/caller.js';
+import type { CallerRoute, GuardedOperation, KeyRoute } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
-import { jsonAnswer, type Operation } from '../http/openapi.js';
+import { jsonAnswer } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-text.js';
@@ -47,9 +47,7 @@ export function createAccountRoute({ admission, sqlOf }: AccountRouteParts): Key
       summary: 'The account of the key, and what is left of its hour',
       description: 'Takes no unit, so it is also the way to find out whether a key is good.',
       tag: 'account',
-      who: 'key',
       responses: { 200: jsonAnswer('As it is now.', Account) },
-      errors: keyCallerErrors,
     },
     async handle({ userId, keyId, hourlyLimit, rules }) {
       const sql = sqlOf(userId);
@@ -137,21 +135,17 @@ export function createQuotaRoutes({ admission, plans }: QuotaRouteParts): Caller
   return [now, hours];
 }
 
-const hoursOperation: Operation = {
+const hoursOperation: GuardedOperation = {
   summary: 'Units and refusals of the last 24 hours',
   description:
     'By UTC hour, the oldest first, this one last. Units that came back are not in it. Other nodes are a few seconds behind.',
   tag: 'scans',
-  who: 'user',
   responses: { 200: jsonAnswer('The hours.', Hours) },
-  errors: signInErrors,
 };
 
-const quotaOperation: Operation = {
+const quotaOperation: GuardedOperation = {
   summary: 'What is left of your hourly quota',
   description: 'Asking takes no unit. The answer of every scan says the same in its `X-RateLimit` headers.',
   tag: 'scans',
-  who: 'user',
   responses: { 200: jsonAnswer('The hour as it is now.', Hour) },
-  errors: signInErrors,
 };

@@ -1,7 +1,7 @@
 // /web/billing/**: what the signed-in user pays for, and the ways to change it; and POST /webhooks/stripe: what happened is read from Stripe again, once per event.
 import { z } from 'zod';
 import { Failure, Unavailable } from '../errors.js';
-import { type CallerRoute, signInErrors } from '../http/caller.js';
+import type { CallerRoute, GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readJson, readOptionalJson, receiveBytes } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
@@ -79,42 +79,35 @@ export function createBillingRoutes(billing: Billing): CallerRoute[] {
   ];
 }
 
-const BODY_ERRORS = ['badRequest', 'bodyTooLarge', 'jsonExpected', 'uploadTooSlow'] as const;
-
-const meOperation: Operation = {
+const meOperation: GuardedOperation = {
   summary: "The caller's plan, and the plans there are",
   tag: 'billing',
-  who: 'user',
   responses: { 200: jsonAnswer('As last heard from Stripe.', State) },
-  errors: signInErrors,
 };
 
-const checkoutOperation: Operation = {
+const checkoutOperation: GuardedOperation = {
   summary: 'Opens a checkout at Stripe',
   description: 'A checkout for the same plan that is still open is returned again; one for another plan is ended.',
   tag: 'billing',
-  who: 'user',
   requestBody: jsonBody(checkoutBody),
   responses: { 200: jsonAnswer('Send the buyer to `url`.', CheckoutView) },
-  errors: [...signInErrors, 'crossSite', ...BODY_ERRORS, 'conflict', 'tooManyRequests'],
+  errors: ['conflict', 'tooManyRequests'],
 };
 
-const portalOperation: Operation = {
+const portalOperation: GuardedOperation = {
   summary: "Opens Stripe's customer portal: change or cancel the subscription, payment methods, invoices",
   tag: 'billing',
-  who: 'user',
   responses: { 200: jsonAnswer('Send the customer to `url`.', PortalView) },
-  errors: [...signInErrors, 'crossSite', 'conflict', 'tooManyRequests'],
+  errors: ['conflict', 'tooManyRequests'],
 };
 
-const syncOperation: Operation = {
+const syncOperation: GuardedOperation = {
   summary: "Asks Stripe what the caller has, and makes it the caller's plan",
   description: 'For the return from a checkout, which can be faster than the webhook.',
   tag: 'billing',
-  who: 'user',
   requestBody: jsonBody(syncBody, { isRequired: false }),
   responses: { 200: jsonAnswer('As Stripe says now.', State) },
-  errors: [...signInErrors, 'crossSite', 'foreignCheckout', 'notFound', ...BODY_ERRORS, 'tooManyRequests'],
+  errors: ['foreignCheckout', 'notFound', 'tooManyRequests'],
 };
 
 /** Every event after which a plan may be another one. All of them are about a customer. */

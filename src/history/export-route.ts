@@ -1,8 +1,8 @@
 // GET /web/scans/stats/export: the signed-in user's scans as CSV (RFC 4180), filtered as the list is, sent as fast as the client takes them; no cell is a formula, whatever a file was called.
 import { Unavailable } from '../errors.js';
-import { type CallerRoute, signInErrors } from '../http/caller.js';
+import type { CallerRoute, GuardedOperation } from '../http/caller.js';
 import { readQuery } from '../http/json.js';
-import { type Operation, queryParameters } from '../http/openapi.js';
+import { queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
 import type { SqlOf } from '../store/postgres.js';
 import { Shares } from '../waiting/shares.js';
@@ -95,7 +95,7 @@ const columns: readonly (readonly [string, (row: ScanRow) => string | number | n
 
 const csvColumns: readonly string[] = columns.map(([name]) => name);
 
-const exportOperation: Operation = {
+const exportOperation: GuardedOperation = {
   summary: 'Your scans as CSV',
   description:
     `Filtered as the list is, the newest first, with the columns ${csvColumns.join(', ')}. UTF-8 with a byte order mark; times are UTC. ` +
@@ -104,7 +104,6 @@ const exportOperation: Operation = {
     'more are a 503 (exportsBusy). Filters whose rows take too long to find are a 503 (exportSlow): narrow them by dates. The connection of ' +
     'a client that takes nothing for ten seconds ends.',
   tag: 'history',
-  who: 'user',
   parameters: queryParameters(exportQuery),
   responses: {
     200: {
@@ -113,5 +112,4 @@ const exportOperation: Operation = {
       content: { 'text/csv': { schema: { type: 'string' } } },
     },
   },
-  errors: ['badRequest', ...signInErrors],
 };

@@ -1,10 +1,10 @@
 // GET /web/scans/stats and below: the signed-in user's history and its statistics, never anybody else's.
 import { z } from 'zod';
 import { Failure } from '../errors.js';
-import { type CallerRoute, signInErrors } from '../http/caller.js';
+import type { CallerRoute, GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readQuery } from '../http/json.js';
-import { jsonAnswer, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
+import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import type { PathParameters } from '../http/router.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
@@ -70,7 +70,7 @@ type ReadQuestion = (
 function countsRoute(
   { sqlOf, onItsWay }: Pick<HistoryRouteParts, 'sqlOf' | 'onItsWay'>,
   path: string,
-  operation: Operation,
+  operation: GuardedOperation,
   read: ReadQuestion,
 ): CallerRoute {
   return {
@@ -143,15 +143,13 @@ const Page = z
   })
   .meta({ id: 'HistoryPage' });
 
-function operation(summary: string, description: string, answer: z.ZodType, query: z.ZodObject): Operation {
+function operation(summary: string, description: string, answer: z.ZodType, query: z.ZodObject): GuardedOperation {
   return {
     summary,
     description,
     tag: 'history',
-    who: 'user',
     parameters: queryParameters(query),
     responses: { 200: jsonAnswer('As asked for.', answer) },
-    errors: ['badRequest', ...signInErrors],
   };
 }
 
@@ -199,16 +197,15 @@ function createDetailRoute(find: FindScan, sqlOf: SqlOf): CallerRoute {
   };
 }
 
-const detailOperation: Operation = {
+const detailOperation: GuardedOperation = {
   summary: 'One of your scans',
   description:
     "By its `X-Scan-Id`, from its answer on. Another process or node than the one that answered waits up to a second for a scan that it doesn't know yet. " +
     "Another account's scans are a 404.",
   tag: 'history',
-  who: 'user',
   parameters: [pathParameter('id', ScanId)],
   responses: { 200: jsonAnswer('The scan.', Detail) },
-  errors: [...signInErrors, 'notFound'],
+  errors: ['notFound'],
 };
 
 const KeyUsage = z
@@ -254,12 +251,11 @@ async function usageOf(sql: Queries, userId: string, keyId: string, days: number
   return { lastUse: key.last_use === null ? null : wireTime(key.last_use), days: [...counts] };
 }
 
-const usageOperation: Operation = {
+const usageOperation: GuardedOperation = {
   summary: 'The scans of one of your API keys, by day',
   description: 'Also of a key that has ended. Scans of before keys were counted by day are not in it.',
   tag: 'keys',
-  who: 'user',
   parameters: [pathParameter('uuid', z.string().describe("The key's `uuid`.")), ...queryParameters(keyUsageQuery)],
   responses: { 200: jsonAnswer('The days, with today as the last one.', KeyUsage) },
-  errors: [...signInErrors, 'badRequest', 'notFound'],
+  errors: ['notFound'],
 };

@@ -4,9 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Engine } from '../engine/engine.js';
 import { Failure, Unavailable } from '../errors.js';
-import { type KeyRoute, keyCallerErrors } from '../http/caller.js';
+import type { GuardedOperation, KeyRoute } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
-import { jsonAnswer, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
+import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
 import { Shares } from '../waiting/shares.js';
 import type { History } from './history.js';
@@ -158,40 +158,36 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
   ];
 }
 
-const listOperation: Operation = {
+const listOperation: GuardedOperation = {
   id: 'listScans',
   summary: "The account's scans, the newest first",
   description:
     'Those of all its keys and of the dashboard: failed ones too, and those that were accepted with 202 and have not ended, unless a verdict is asked for. Takes no unit.',
   tag: 'scans',
-  who: 'key',
   parameters: queryParameters(listQuery),
   responses: { 200: jsonAnswer('A page of them.', ScanPage) },
-  errors: keyCallerErrors,
 };
 
-const scanOperation: Operation = {
+const scanOperation: GuardedOperation = {
   id: 'getScan',
   summary: 'One scan of the account',
   description:
     'By its `X-Scan-Id`, from its answer on: also whether a scan is there whose answer never arrived, and what has become of one that was accepted with 202. Takes no unit.',
   tag: 'scans',
-  who: 'key',
   parameters: [pathParameter('id', ScanId), ...queryParameters(waitQuery)],
   responses: { 200: jsonAnswer('The scan, whatever its state.', ScanView) },
-  errors: [...keyCallerErrors, 'notFound'],
+  errors: ['notFound'],
 };
 
-const fileOperation: Operation = {
+const fileOperation: GuardedOperation = {
   id: 'getFile',
   summary: 'What is known of a content',
   description:
     "The account's newest scan of it that has a verdict, by any of its keys. Nothing is scanned, and it takes no unit.",
   tag: 'scans',
-  who: 'key',
   parameters: [pathParameter('sha256', Sha256)],
   responses: { 200: jsonAnswer('The scan.', FileView) },
-  errors: [...keyCallerErrors, 'notFound'],
+  errors: ['notFound'],
 };
 
 /** Only HTTP's are accepted before they are scanned, and they have no verdict. */

@@ -1,6 +1,7 @@
 // Who is signed in, and the routes that are theirs: what the rooms of the dashboard API share without knowing each other.
 
 import type { KeyRules } from '../config/key-rules.js';
+import type { ErrorCode } from '../errors.js';
 import type { Exchange } from './exchange.js';
 import type { Operation } from './openapi.js';
 import { type Answered, type PathParameters, type Route, unknownQuery } from './router.js';
@@ -17,11 +18,35 @@ export interface Caller {
   readonly twoFactor: boolean;
 }
 
+/** What a route says of itself beside what follows from who may ask it. */
+export interface GuardedOperation extends Omit<Operation, 'who' | 'errors'> {
+  /** Those of its own; absent: it has none. */
+  readonly errors?: readonly ErrorCode[];
+}
+
+interface GuardedRoute {
+  readonly method: Route['method'];
+  readonly operation: GuardedOperation;
+}
+
+const JSON_ERRORS = ['badRequest', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const;
+
+/** The operation with all that it can answer: `guards` before it is asked, and what the reading of a JSON body throws. */
+export function withGuards(
+  { operation }: GuardedRoute,
+  who: Operation['who'],
+  guards: readonly ErrorCode[],
+): Operation {
+  const types = Object.keys(Object(operation.requestBody?.['content']));
+  const body = types.length === 1 && types[0] === 'application/json' ? JSON_ERRORS : [];
+  return { ...operation, who, errors: [...guards, ...body, ...(operation.errors ?? [])] };
+}
+
 /** A route of `/web/**`: it is asked only when an access token was accepted. */
 export interface CallerRoute {
   readonly method: Route['method'];
   readonly path: string;
-  readonly operation: Operation;
+  readonly operation: GuardedOperation;
   /** Takes the body of a user (an id) who is likely to be the caller, while that is asked: nothing of it gets out before `handle`. Default: it waits. */
   begin?(userId: string, exchange: Exchange): Begun;
   /** `begun`: by `begin`. Null: it answers the exchange by itself, after this call. */
@@ -44,11 +69,8 @@ export type Authenticate = (exchange: Exchange) => Promise<Caller>;
 /** The id of the user whom `Authenticate` is likely to accept; null: nobody knows. Costs nothing. */
 export type LikelyUser = (exchange: Exchange) => string | null;
 
-/** What every route behind the sign-in can answer as well, for its operation. */
-export const callerErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'crossSite'] as const;
-
-/** What a route behind the sign-in that asks a store can answer; one that changes something answers `crossSite` as well. */
-export const signInErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
+/** What every route behind the sign-in can answer as well; one that changes something answers `crossSite`, too. */
+const SIGN_IN_ERRORS = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'accountSuspended', 'unavailable'] as const;
 
 export function behindSignIn(
   routes: readonly CallerRoute[],
@@ -58,7 +80,7 @@ export function behindSignIn(
   return routes.map((route) => ({
     method: route.method,
     path: route.path,
-    operation: { ...route.operation, errors: [...route.operation.errors, 'accountSuspended'] },
+    operation: withGuards(route, 'user', route.method === 'GET' ? SIGN_IN_ERRORS : [...SIGN_IN_ERRORS, 'crossSite']),
     // Before the body is read: that of a caller who isn't signed in is not read at all, unless its token was accepted a moment before.
     async handle(exchange, parameters) {
       const userId = route.begin === undefined ? null : likelyUser(exchange);
@@ -90,15 +112,15 @@ interface KeyCaller {
 export interface KeyRoute {
   readonly method: Route['method'];
   readonly path: string;
-  readonly operation: Operation;
+  readonly operation: GuardedOperation;
   handle(caller: KeyCaller, exchange: Exchange, parameters: PathParameters): Answered | Promise<Answered>;
 }
 
 /** Throws Failure `keyMissing`, `keyInvalid`, `accountSuspended`, `scopeMissing`, `tooManyRequests` or `unavailable`. */
 export type AuthenticateKey = (exchange: Exchange) => Promise<KeyCaller>;
 
-/** What every route behind a key can answer as well, for its operation. */
-export const keyCallerErrors = [
+/** What every route behind a key can answer as well. */
+const KEY_ERRORS = [
   'keyMissing',
   'keyInvalid',
   'accountSuspended',
@@ -111,7 +133,7 @@ export function behindKey(routes: readonly KeyRoute[], authenticate: Authenticat
   return routes.map((route) => ({
     method: route.method,
     path: route.path,
-    operation: route.operation,
+    operation: withGuards(route, 'key', KEY_ERRORS),
     async handle(exchange, parameters) {
       const caller = await authenticate(exchange);
       exchange.isVouchedFor = true;

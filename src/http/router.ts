@@ -92,7 +92,7 @@ export function createRouter(
  * A query where the route has none. Null: there is none, the route reads it by itself, or it belongs to a page, whose program may have one. Of routes
  * behind the sign-in it is asked when the caller is known.
  */
-export function unknownQuery(operation: Operation | null, query: string): Failure | null {
+export function unknownQuery(operation: Pick<Operation, 'parameters'> | null, query: string): Failure | null {
   if (query === '' || operation === null || operation.parameters?.some((parameter) => parameter['in'] === 'query')) {
     return null;
   }

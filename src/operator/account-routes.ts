@@ -4,10 +4,10 @@ import { z } from 'zod';
 import { findUser, Role } from '../account/users.js';
 import { type Plans, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import type { Caller, CallerRoute } from '../http/caller.js';
+import type { Caller, CallerRoute, GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
-import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
 import { AccountDetail, AccountsView, findAccounts, readAccount } from './accounts.js';
 import type { Actor } from './audit.js';
@@ -25,7 +25,7 @@ import type { SignatureUpdate } from './signature-update.js';
 
 /** Without what all of them have. */
 export interface OperatorRoute extends Omit<CallerRoute, 'operation'> {
-  readonly operation: Omit<Operation, 'tag' | 'who'>;
+  readonly operation: Omit<GuardedOperation, 'tag'>;
 }
 
 /** What the operators' routes are made of. */
@@ -90,8 +90,6 @@ const Change = z
   })
   .refine((change) => Object.keys(change).length > 0, 'Send at least one of plan, ownLimit, role and suspended')
   .meta({ id: 'AccountChange' });
-
-const changeErrors = ['crossSite', 'notFound'] as const;
 
 export function createAccountRoutes(parts: OperatorParts): OperatorRoute[] {
   const { sqlOf, plans, nodes, now, onDeleted } = parts;
@@ -167,7 +165,7 @@ function createEndRoutes(parts: OperatorParts): OperatorRoute[] {
         summary: 'Ends all sessions of an account',
         parameters: [pathParameter('userId', Id.describe('Of the account.'))],
         responses: { 204: { description: 'Ended.' } },
-        errors: changeErrors,
+        errors: ['notFound'],
       },
       async handle(caller, exchange, { userId }) {
         const actor = await actorOf(parts, caller.userId, exchange);
@@ -185,7 +183,7 @@ function createEndRoutes(parts: OperatorParts): OperatorRoute[] {
           pathParameter('uuid', Id.describe('Of the key.')),
         ],
         responses: { 204: { description: 'Ended.' } },
-        errors: changeErrors,
+        errors: ['notFound'],
       },
       async handle(caller, exchange, { userId, uuid }) {
         const actor = await actorOf(parts, caller.userId, exchange);
@@ -204,7 +202,6 @@ const findOperation: OperatorRoute['operation'] = {
   description: `${PAGE_ACCOUNTS} on a page. Operators only.`,
   parameters: queryParameters(Query),
   responses: { 200: jsonAnswer('A page, and how many there are.', AccountsView) },
-  errors: ['badRequest'],
 };
 
 const showOperation: OperatorRoute['operation'] = {
@@ -222,7 +219,7 @@ const changeOperation: OperatorRoute['operation'] = {
   parameters: [pathParameter('userId', Id.describe('Of the account.'))],
   requestBody: jsonBody(Change),
   responses: { 200: jsonAnswer('The account as it is now.', AccountDetail) },
-  errors: [...changeErrors, 'badRequest', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'],
+  errors: ['notFound', 'conflict'],
 };
 
 const deleteOperation: OperatorRoute['operation'] = {
@@ -231,7 +228,7 @@ const deleteOperation: OperatorRoute['operation'] = {
     'Its scans are gone within minutes. An account with a subscription at Stripe is a 409, and so is your own.',
   parameters: [pathParameter('userId', Id.describe('Of the account.'))],
   responses: { 204: { description: 'Deleted.' } },
-  errors: [...changeErrors, 'conflict'],
+  errors: ['notFound', 'conflict'],
 };
 
 function idOf(text: string | undefined): string {

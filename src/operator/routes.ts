@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { Failure } from '../errors.js';
 import { NotedScans, notedScans, OutcomeDays, outcomeDays } from '../history/outcomes.js';
-import { type CallerRoute, signInErrors } from '../http/caller.js';
+import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
@@ -28,8 +28,7 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
     operation: {
       ...route.operation,
       tag: 'admin',
-      who: 'user',
-      errors: [...signInErrors, ...route.operation.errors, 'operatorsOnly', 'twoFactorNeeded'],
+      errors: [...(route.operation.errors ?? []), 'operatorsOnly', 'twoFactorNeeded'],
     },
     handle(caller, exchange, parameters, begun) {
       if (caller.role !== 'operator') throw new Failure('operatorsOnly');
@@ -47,7 +46,6 @@ function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): O
       operation: {
         summary: 'The engine, the threads, memory, stores and the journal, as the process that answers has them now',
         responses: { 200: jsonAnswer('As it is now.', HealthView) },
-        errors: [],
       },
       handle: async () => jsonReply(200, { ...(await health()), update: update.view() }),
     },
@@ -58,7 +56,6 @@ function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): O
         summary:
           'What scans of all nodes have come to in 30 days; errors by reason, refusals and the slowest ones of the last days',
         responses: { 200: jsonAnswer('As it is now.', ActivityView) },
-        errors: [],
       },
       async handle({ userId }) {
         return jsonReply(200, await activityOf(sqlOf(userId), now()));
@@ -78,7 +75,7 @@ function createActingRoutes(parts: OperatorParts): OperatorRoute[] {
         description:
           'As `sluice signatures update` does; what it says is in `update` of /web/admin/health. One at a time, others are a 409.',
         responses: { 202: jsonAnswer('It has begun.', UpdateView) },
-        errors: ['crossSite', 'conflict'],
+        errors: ['conflict'],
       },
       async handle({ userId }, exchange) {
         const actor = await actorOf(parts, userId, exchange);
@@ -95,7 +92,7 @@ function createActingRoutes(parts: OperatorParts): OperatorRoute[] {
         description: 'On the machine that answers, by all of its processes. Two more crashes, and it is refused again.',
         parameters: [pathParameter('sha256', Sha256.describe('Of the content.'))],
         responses: { 204: { description: 'It is scanned again.' } },
-        errors: ['crossSite', 'notFound'],
+        errors: ['notFound'],
       },
       async handle({ userId }, exchange, { sha256 }) {
         const actor = await actorOf(parts, userId, exchange);
@@ -160,7 +157,6 @@ function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
         description: 'Lines are kept for a year, and nobody can change or remove them before.',
         parameters: queryParameters(AuditQuery),
         responses: { 200: jsonAnswer(`${PAGE_LINES} lines at most.`, AuditView) },
-        errors: ['badRequest'],
       },
       async handle({ userId }, exchange) {
         const { before = null, account: targetId = null } = readQuery(exchange, AuditQuery);
@@ -189,7 +185,6 @@ function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
             content: { 'text/csv': { schema: { type: 'string' } } },
           },
         },
-        errors: ['badRequest'],
       },
       async handle({ userId }, exchange) {
         const { account: targetId = null } = readQuery(exchange, ExportQuery);

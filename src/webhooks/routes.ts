@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { Posts } from '../download/dialling.js';
-import { type ErrorCode, Failure } from '../errors.js';
-import { type CallerRoute, callerErrors, type KeyRoute, keyCallerErrors } from '../http/caller.js';
+import { Failure } from '../errors.js';
+import type { CallerRoute, GuardedOperation, KeyRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
-import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter, queryParameters } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
 import { createRate, type RateOptions } from '../waiting/limiter.js';
@@ -38,12 +38,7 @@ interface WebhookRoute {
   readonly method: Route['method'];
   /** Behind the one of all webhooks. */
   readonly path: string;
-  readonly operation: Pick<
-    Operation,
-    'summary' | 'description' | 'parameters' | 'requestBody' | 'responses' | 'errors'
-  > & {
-    readonly id: string;
-  };
+  readonly operation: Omit<GuardedOperation, 'tag'>;
   handle(userId: string, exchange: Exchange, parameters: PathParameters): Promise<Reply>;
 }
 
@@ -79,23 +74,18 @@ export function createWebhookRoutes(parts: WebhookRouteParts): { signedIn: Calle
     signedIn: routes.map(({ method, path, operation: { id: _, ...operation }, handle }) => ({
       method,
       path: `/web/webhooks${path}`,
-      operation: { ...operation, ...common(operation.errors, callerErrors), who: 'user' },
+      operation: { ...operation, tag: 'webhooks' },
       handle: ({ userId }, exchange, parameters) => handle(userId, exchange, parameters),
     })),
     withKey: routes.map(({ method, path, operation, handle }) => ({
       method,
       path: `/api/v1/webhooks${path}`,
-      operation: { ...operation, ...common(operation.errors, keyCallerErrors), who: 'key' },
+      operation: { ...operation, tag: 'webhooks' },
       handle: ({ userId }, exchange, parameters) => handle(userId, exchange, parameters),
     })),
   };
 }
 
-function common(own: readonly ErrorCode[], callers: readonly ErrorCode[]): Pick<Operation, 'tag' | 'errors'> {
-  return { tag: 'webhooks', errors: [...new Set([...callers, ...own, 'internal' as const, 'unavailable' as const])] };
-}
-
-const bodyErrors = ['badRequest', 'jsonExpected', 'bodyTooLarge', 'uploadTooSlow'] as const;
 const idParameter = pathParameter('id', Id.describe('Of the webhook.'));
 
 function idOf({ id }: PathParameters): string {
@@ -136,7 +126,6 @@ function ownRoutes({ endpoints, posts }: WebhookRouteParts): WebhookRoute[] {
         id: 'listWebhooks',
         summary: "The account's webhooks",
         responses: { 200: jsonAnswer('The oldest first.', z.array(WebhookView)) },
-        errors: [],
       },
       handle: async (userId) => jsonReply(200, (await endpoints.list(userId)).map(webhookView)),
     },
@@ -149,7 +138,7 @@ function ownRoutes({ endpoints, posts }: WebhookRouteParts): WebhookRoute[] {
         description: `From the next scan on that ends, its events are sent there. An account has at most ${ENDPOINTS_MAX}.`,
         requestBody: jsonBody(NewWebhook),
         responses: { 201: jsonAnswer('With its secret.', WebhookWithSecret) },
-        errors: [...bodyErrors, 'conflict'],
+        errors: ['conflict'],
       },
       async handle(userId, exchange) {
         const { url, events } = await readJson(exchange, NewWebhook);
@@ -187,7 +176,7 @@ function singleRoutes({ endpoints, posts, hurry }: WebhookRouteParts): WebhookRo
         parameters: [idParameter],
         requestBody: jsonBody(WebhookChange),
         responses: { 200: jsonAnswer('As it is now.', WebhookView) },
-        errors: [...bodyErrors, 'notFound'],
+        errors: ['notFound'],
       },
       async handle(userId, exchange, parameters) {
         const change = await readJson(exchange, WebhookChange);
@@ -244,7 +233,7 @@ function deliveryRoutes(parts: WebhookRouteParts): WebhookRoute[] {
         description: 'The newest first. Those that were delivered are kept for 7 days, those that failed for 30.',
         parameters: [idParameter, ...queryParameters(deliveryQuery)],
         responses: { 200: jsonAnswer('A page of them.', DeliveryPage) },
-        errors: ['badRequest', 'notFound'],
+        errors: ['notFound'],
       },
       async handle(userId, exchange, parameters) {
         const { state = null, limit, cursor = null } = readQuery(exchange, deliveryQuery);

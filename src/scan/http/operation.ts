@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { errorTable } from '../../errors.js';
 import { ScanView } from '../../history/scan-view.js';
-import { callerErrors } from '../../http/caller.js';
+import type { GuardedOperation } from '../../http/caller.js';
 import { documented, type Headers, jsonAnswer, type Operation, queryParameters } from '../../http/openapi.js';
 import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
 import { ScanResult } from './answers.js';
@@ -204,34 +204,24 @@ export const scanOperation: Operation = {
   errorHeaders: keptErrorHeaders,
 };
 
-export const signedInOperation: Operation = {
+export const signedInOperation: GuardedOperation = {
   id: 'scanAsUser',
   summary: 'Scan an uploaded file as the signed-in user',
   description: DESCRIPTION,
   tag: 'scans',
-  who: 'user',
   requestBody: { required: true, content: { 'multipart/form-data': { schema: named } } },
   responses: { 200: verdict },
-  errors: [...callerErrors, ...uploadErrors],
+  errors: uploadErrors,
   errorHeaders,
 };
 
-export const signedInUrlOperation: Operation = {
+export const signedInUrlOperation: GuardedOperation = {
   id: 'scanUrlAsUser',
   summary: 'Scan what is behind a URL as the signed-in user',
   description: `${DESCRIPTION} The URL is fetched as on the public route.`,
   tag: 'scans',
-  who: 'user',
   requestBody: { required: true, content: { 'application/json': urlBody } },
   responses: { 200: verdict },
-  errors: [
-    ...callerErrors,
-    ...commonErrors,
-    'jsonExpected',
-    'urlRejected',
-    'badRequest',
-    'bodyTooLarge',
-    'downloadFailed',
-  ],
+  errors: [...commonErrors, 'urlRejected', 'downloadFailed'],
   errorHeaders,
 };

@@ -4,10 +4,9 @@ import { type Access, type AccessControl, liveKey } from '../../admission/access
 import type { Lookups } from '../../admission/lookups.js';
 import { Failure, Unavailable, type UnavailableReason } from '../../errors.js';
 import type { BodyRoom } from '../../http/bodies.js';
-import type { CallerRoute } from '../../http/caller.js';
+import type { CallerRoute, GuardedOperation } from '../../http/caller.js';
 import type { BodySink, Exchange } from '../../http/exchange.js';
 import { readFraming } from '../../http/framing.js';
-import type { Operation } from '../../http/openapi.js';
 import { failureReply, headOf, type Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
 import type { FindRefusal } from '../../http/server.js';
@@ -121,7 +120,7 @@ function keepForAccount({ access, aside }: ScanRouteParts, exchange: Exchange): 
 function routeAsUser(
   { scans, access }: ScanRouteParts,
   path: string,
-  operation: Operation,
+  operation: GuardedOperation,
   settings: FormSettings,
 ): CallerRoute {
   return {
