@@ -1,7 +1,7 @@
 // What scans have come to: by day, from the roll-ups, of one account for its owner and of all for operators; and the scans of all accounts that
 // operators look at: those without a verdict, by reason, and the slowest ones, both by indexes of their own.
 import { z } from 'zod';
-import type { Queries, Sql } from '../store/postgres.js';
+import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { STORE_ANSWER_MS } from '../store/store-error.js';
 import { WireTime, wireDay, wireTime } from '../wire-text.js';
 
@@ -112,21 +112,12 @@ export const NotedScans = z.object({
 });
 export type NotedScans = z.infer<typeof NotedScans>;
 
-interface ScanColumns {
-  readonly id: string;
-  readonly user_id: string;
-  readonly email: string | null;
-  readonly creation_date: Date;
-  readonly duration_ms: number;
-  readonly size_bytes: number | null;
-}
-
-interface FailedColumns extends ScanColumns {
+interface FailedScan extends z.infer<typeof NotedScan> {
   readonly status: number;
-  readonly error: string;
+  readonly reason: string;
   readonly count: number;
   readonly oldest: Date;
-  readonly is_cut: boolean;
+  readonly isCut: boolean;
 }
 
 /** Of the last days. What takes longer than a store may is ended by the database. */
@@ -136,17 +127,17 @@ export async function notedScans(sql: Sql, nowMs: number): Promise<NotedScans> {
     await tx`SELECT set_config('statement_timeout', ${String(STORE_ANSWER_MS)}, true)`;
     const failed = await failedScans(tx, since);
     const slowest = await slowestScans(tx, since);
-    const errorsSince = failed[0]?.is_cut === true ? failed[0].oldest : since;
+    const errorsSince = failed[0]?.isCut === true ? failed[0].oldest : since;
     return {
       ...{ since: wireTime(since), errorsSince: wireTime(errorsSince) },
-      ...{ errors: byReason(failed), slowest: slowest.map(viewOf) },
+      ...{ errors: byReason(failed), slowest: [...slowest] },
     };
   });
 }
 
 /** The examples of each reason one after the other, the newest first. */
-async function failedScans(sql: Queries, since: Date): Promise<readonly FailedColumns[]> {
-  return await sql<FailedColumns[]>`
+async function failedScans(sql: Queries, since: Date): Promise<readonly FailedScan[]> {
+  return await sql<FailedScan[]>`
     WITH failed AS MATERIALIZED (
       SELECT id, user_id, creation_date, duration_ms, size_bytes, status, coalesce(error, '') AS error FROM scans
       WHERE status <> 200 AND creation_date >= ${since} ORDER BY creation_date DESC LIMIT ${FAILED_ROWS}
@@ -157,14 +148,14 @@ async function failedScans(sql: Queries, since: Date): Promise<readonly FailedCo
       SELECT failed.*, count, last, row_number() OVER (PARTITION BY status, error ORDER BY creation_date DESC, id DESC) AS place
       FROM failed JOIN reasons USING (status, error)
     ), whole AS (SELECT min(creation_date) AS oldest, count(*) = ${FAILED_ROWS} AS is_cut FROM failed)
-    SELECT e.id, user_id, email, e.creation_date, duration_ms, size_bytes, e.status, error, count, oldest, is_cut
-    FROM examples e CROSS JOIN whole LEFT JOIN users u ON u.id = user_id
-    WHERE place <= ${EXAMPLES} ORDER BY count DESC, last DESC, e.status, error, place`;
+    SELECT ${notedColumns(sql)}, s.status, error AS reason, count, oldest, is_cut AS "isCut"
+    FROM examples s CROSS JOIN whole LEFT JOIN users u ON u.id = user_id
+    WHERE place <= ${EXAMPLES} ORDER BY count DESC, last DESC, s.status, error, place`;
 }
 
-async function slowestScans(sql: Queries, since: Date): Promise<readonly ScanColumns[]> {
-  return await sql<ScanColumns[]>`
-    SELECT s.id, user_id, email, s.creation_date, duration_ms, size_bytes
+async function slowestScans(sql: Queries, since: Date): Promise<readonly z.infer<typeof NotedScan>[]> {
+  return await sql<z.infer<typeof NotedScan>[]>`
+    SELECT ${notedColumns(sql)}
     FROM (
       SELECT id, user_id, creation_date, duration_ms, size_bytes FROM scans
       WHERE duration_ms >= 1000 AND creation_date >= ${since} ORDER BY duration_ms DESC, creation_date DESC LIMIT ${SLOWEST}
@@ -172,24 +163,19 @@ async function slowestScans(sql: Queries, since: Date): Promise<readonly ScanCol
     ORDER BY duration_ms DESC, s.creation_date DESC`;
 }
 
-function byReason(rows: readonly FailedColumns[]): NotedScans['errors'] {
+function byReason(rows: readonly FailedScan[]): NotedScans['errors'] {
   const errors: NotedScans['errors'] = [];
-  for (const row of rows) {
-    const { status, error: reason, count } = row;
+  for (const { status, reason, count, oldest: _oldest, isCut: _isCut, ...example } of rows) {
     const last = errors.at(-1);
-    if (last?.status === status && last.reason === reason) last.examples.push(viewOf(row));
-    else errors.push({ status, reason, count, lastAt: wireTime(row.creation_date), examples: [viewOf(row)] });
+    if (last?.status === status && last.reason === reason) last.examples.push(example);
+    else errors.push({ status, reason, count, lastAt: example.at, examples: [example] });
   }
   return errors;
 }
 
-function viewOf(row: ScanColumns): z.infer<typeof NotedScan> {
-  return {
-    id: row.id,
-    userId: row.user_id,
-    email: row.email,
-    at: wireTime(row.creation_date),
-    durationMillis: row.duration_ms,
-    sizeInBytes: row.size_bytes,
-  };
+/** Of a scan that the query calls `s`. */
+function notedColumns(sql: Queries): Fragment {
+  return sql`
+    s.id, user_id AS "userId", email, to_char(s.creation_date AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS') AS at,
+    duration_ms AS "durationMillis", size_bytes AS "sizeInBytes"`;
 }

@@ -6,31 +6,18 @@ import type { Fragment, Sql, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { Shares } from '../waiting/shares.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
+import type { Filters } from './stats.js';
 
-export interface PendingScan {
-  /** UUID version 7: its time is when it was admitted. */
-  readonly id: string;
-  readonly userId: string;
-  readonly keyId: string | null;
-  readonly filename: string;
-  /** Null, as the next one: a URL. */
-  readonly sizeBytes: number | null;
-  readonly sha256: string | null;
-  readonly metadata: string | null;
-  /** As it was sent; null: an upload. */
-  readonly url: string | null;
-  readonly env: string;
+/** As its row will be. What is of its content is null for a URL. */
+export interface PendingScan
+  extends Pick<ScanRow, 'id' | 'userId' | 'keyId' | 'filename' | 'sizeBytes' | 'sha256' | 'metadata' | 'url' | 'env'> {
   /** By what it is read. */
   readonly policy: ScanPolicy;
   /** The hour that its unit is of, in epoch seconds. */
   readonly windowStartSeconds: number;
 }
 
-interface PendingList {
-  readonly sha256?: string | undefined;
-  /** Of the creation date: the first instant, and the one behind the last. */
-  readonly fromMs?: number | undefined;
-  readonly beforeMs?: number | undefined;
+interface PendingList extends Pick<Filters, 'sha256' | 'fromMs' | 'beforeMs'> {
   readonly after: string | null;
   readonly limit: number;
 }

@@ -7,45 +7,6 @@ import { bareText, jsonName, jsonText } from '../wire-text.js';
 export const protocols = ['http', 'clamd', 'icap'] as const;
 export type Protocol = (typeof protocols)[number];
 
-export interface ScanRow {
-  /** UUID version 7: its time is the creation date. */
-  readonly id: string;
-  readonly userId: string;
-  /** Null: the scan was asked for without a key. */
-  readonly keyId: string | null;
-  /** Empty when it never became known. */
-  readonly filename: string;
-  /** Of the engine; 0 when it never looked. */
-  readonly durationMs: number;
-  /** Null: nothing was found, which only with status 200 means clean. */
-  readonly virusName: string | null;
-  readonly status: number;
-  /** Null with status 200. */
-  readonly error: string | null;
-  /** What has looked, without its signatures: `yara-x/1.7.1` where rules stood in; null: nothing has looked at everything. */
-  readonly engine: string | null;
-  /** Their version, as the engine says it; null: the same. */
-  readonly signatures: string | null;
-  /** Of the content; null: it never was there as a whole. */
-  readonly sizeBytes: number | null;
-  /** Of the content, 64 lower-case hex characters; null: the same. */
-  readonly sha256: string | null;
-  /** What ClamAV says the content is; null: it hasn't looked, or another engine stood in. */
-  readonly detectedType: string | null;
-  /** What was said beside the verdict, such as `encrypted`, in the order in which it was said. */
-  readonly notices: readonly string[];
-  /** What the client has said of it; null: nothing. */
-  readonly metadata: string | null;
-  /** That it was of; null: an upload. */
-  readonly url: string | null;
-  readonly protocol: Protocol;
-  readonly env: string;
-  /** Epoch milliseconds of the decision. */
-  readonly lastUpdateMs: number;
-  /** It was accepted before it was scanned: its row among the pending ones goes. Others don't have it, and nothing is written of it. */
-  readonly wasPending?: true;
-}
-
 /** Characters of a text that are kept: a filename may have 255, messages of ours stay far below. Index entries need a bound. */
 const TEXT_CHARACTERS = 255;
 /** About 24 days; the column is a 32-bit integer. */
@@ -56,36 +17,52 @@ const NOTICE = /^[a-z][a-z0-9-]{0,63}$/;
 const NOTICES_MAX = 16;
 
 const text = z.string().max(2 * TEXT_CHARACTERS);
-// Fields that a later version adds are left out: while versions change, an older process may have to replay a newer one's rows.
-const journalShape = z.object({
+// Fields that a later version adds are left out: while versions change, an older process may have to replay a newer one's rows. Those with a default
+// are not in rows of versions before them.
+const rowShape = z.object({
+  /** Its time is the creation date. */
   id: z.uuid({ version: 'v7' }),
   userId: z.guid(),
+  /** Null: the scan was asked for without a key. */
   keyId: z.guid().nullable(),
+  /** Empty when it never became known. */
   filename: text,
+  /** Of the engine; 0 when it never looked. */
   durationMs: z.int().min(0).max(DURATION_MAX_MS),
+  /** Null: nothing was found, which only with status 200 means clean. */
   virusName: text.nullable(),
   status: z.int().min(100).max(999),
+  /** Null with status 200. */
   error: text.nullable(),
+  /** What has looked, without its signatures: `yara-x/1.7.1` where rules stood in; null: nothing has looked at everything. */
   engine: text.nullable(),
-  // Rows of versions before them have none of these three.
+  /** Their version, as the engine says it; null: the same. */
   signatures: text.nullable().default(null),
+  /** Of the content; null: it never was there as a whole. */
   sizeBytes: z.int().min(0).nullable(),
+  /** Of the content; null: the same. */
   sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
     .nullable(),
-  // Rows of versions before it have none, as of all below.
+  /** What ClamAV says the content is; null: it hasn't looked, or another engine stood in. */
   detectedType: text.nullable().default(null),
-  notices: z.array(z.string().regex(NOTICE)).max(NOTICES_MAX).default([]),
+  /** What was said beside the verdict, such as `encrypted`, in the order in which it was said. */
+  notices: z.array(z.string().regex(NOTICE)).max(NOTICES_MAX).readonly().default([]),
+  /** What the client has said of it; null: nothing. */
   metadata: z.string().max(METADATA_BYTES).nullable().default(null),
+  /** That it was of; null: an upload. */
   url: z.string().max(URL_KEPT_CHARACTERS).nullable().default(null),
   protocol: z.enum(protocols).default('http'),
   env: text,
+  /** Epoch milliseconds of the decision. */
   lastUpdateMs: z.int().min(0),
+  /** It was accepted before it was scanned: its row among the pending ones goes. Others don't have it, and nothing is written of it. */
   wasPending: z.literal(true).exactOptional(),
 });
 
-type Draft = { -readonly [Field in keyof ScanRow]: ScanRow[Field] };
+type Draft = z.output<typeof rowShape>;
+export type ScanRow = Readonly<Draft>;
 
 /** The row with what the columns can hold, cut in place before anybody relies on it. */
 export function storableRow(row: Draft): ScanRow {
@@ -102,11 +79,9 @@ export function storableRow(row: Draft): ScanRow {
 
 /** How a storable row begins. By hand, since a row that `JSON.stringify` writes takes three times as long. */
 export function rowStart(row: ScanRow): string {
-  const everyFieldIsHere: Exclude<keyof ScanRow, Encoded> extends never ? true : never = true;
   return (
-    everyFieldIsHere &&
     `{"id":"${row.id}",${ownerText(row.userId, row.keyId)},"filename":"${bareText(row.filename)}","durationMs":${row.durationMs}` +
-      `,"sizeBytes":${row.sizeBytes},"sha256":${jsonName(row.sha256)},"lastUpdateMs":${row.lastUpdateMs}`
+    `,"sizeBytes":${row.sizeBytes},"sha256":${jsonName(row.sha256)},"lastUpdateMs":${row.lastUpdateMs}`
   );
 }
 
@@ -156,33 +131,10 @@ function endText(row: ScanRow): string {
   );
 }
 
-/** Fields that are written: one that is missing doesn't compile. */
-type Encoded =
-  | 'id'
-  | 'userId'
-  | 'keyId'
-  | 'filename'
-  | 'durationMs'
-  | 'virusName'
-  | 'status'
-  | 'error'
-  | 'engine'
-  | 'signatures'
-  | 'sizeBytes'
-  | 'sha256'
-  | 'detectedType'
-  | 'notices'
-  | 'metadata'
-  | 'url'
-  | 'protocol'
-  | 'env'
-  | 'lastUpdateMs'
-  | 'wasPending';
-
 /** Null when it isn't a row of ours: of another version, or damaged where no checksum sees it. */
 export function decodeRow(json: string): ScanRow | null {
   try {
-    return journalShape.parse(JSON.parse(json));
+    return rowShape.parse(JSON.parse(json));
   } catch {
     return null;
   }

@@ -1,39 +1,39 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
 import { basename } from 'node:path';
 import { z } from 'zod';
+import type { AdmissionStore } from '../admission/admission.js';
 import type { Engine, ReloadState, SignatureState } from '../engine/engine.js';
+import type { Signatures } from '../engine/signatures.js';
 import { type Standing, standings } from '../engine/standing.js';
 import type { Confinement } from '../engine/threads/sandbox.js';
 import { codeOf } from '../error-text.js';
-import type { HistoryState } from '../history/history.js';
+import type { History, HistoryState } from '../history/history.js';
 import { jsonReply } from '../http/json.js';
 import { jsonAnswer, type Operation, openApiDocument } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
+import type { HttpLibrary } from '../http/wire.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { Postgres } from '../store/postgres.js';
 import type { OutboxLook } from '../webhooks/deliveries.js';
 import { WireTime, wireDay, wireTime } from '../wire-text.js';
 
-export interface RouteParts {
+interface RouteParts {
   /** What the rooms serve: scans, accounts, billing. */
   readonly served: readonly Route[];
-  readonly signatures: () => SignatureState;
+  readonly signatures: Signatures;
   readonly standing: (engine: Engine) => Standing;
   /** The process has scanned for itself: no client waits for what only the first scans cost. */
   readonly isWarm: () => boolean;
-  readonly history: () => HistoryState;
-  /** Null: it answers; otherwise what is wrong with it. */
-  readonly storeProblem: () => Promise<string | null>;
-  /** Null: keys and quota are served as they should be; otherwise why Postgres stands in. */
-  readonly admissionProblem: () => string | null;
+  readonly history: History;
+  readonly postgres: Postgres;
+  readonly admission: AdmissionStore;
   readonly accepted: () => AcceptedState;
   readonly outbox: OutboxLook;
   readonly version: string;
   /** Where clients reach the service; null: nobody has said. */
   readonly baseUrl: string | null;
-  /** What serves HTTP, with its version. */
-  readonly httpServer: string;
+  readonly library: HttpLibrary;
   /** What confines the scan threads; null: nothing does. */
   readonly sandbox: Confinement | null;
   /** Folders of this machine, of which anybody who asks for the readiness learns the last part of a path alone. */
@@ -133,12 +133,12 @@ export function withoutPaths(text: string, folders: readonly string[]): string {
 }
 
 async function readiness(parts: RouteParts): Promise<Reply> {
-  const { signatures, isWarm, history, storeProblem, admissionProblem, folders } = parts;
+  const { signatures, isWarm, folders } = parts;
   const hide = <Part extends { message?: string | undefined }>(part: Part): Part =>
     part.message === undefined ? part : { ...part, message: withoutPaths(part.message, folders) };
-  const engine = signatures();
-  const problem = await storeProblem();
-  const journal = history();
+  const engine = signatures.state();
+  const problem = await problemOf(parts.postgres);
+  const journal = parts.history.state();
   const isServing = engine.kind === 'ready' && isWarm();
   const ready = isServing && problem === null && journal.problem === null;
   const body: Readiness = {
@@ -146,7 +146,7 @@ async function readiness(parts: RouteParts): Promise<Reply> {
     engine:
       engine.kind === 'ready' && !isWarm() ? { status: 'loading', percent: 100 } : hide(describeState(engine, hide)),
     signatures: engine.kind === 'ready' ? parts.standing(engine.engine) : null,
-    admission: hide(describeAdmission(admissionProblem())),
+    admission: hide(describeAdmission(parts.admission.problem())),
     store: problem === null ? { status: 'ready' } : hide({ status: 'failed', message: problem }),
     history: hide(describeJournal(journal)),
     accepted: parts.accepted(),
@@ -216,12 +216,12 @@ function ages({
   };
 }
 
-function versions({ version, httpServer, sandbox, signatures }: RouteParts): Versions {
-  const state = signatures();
+function versions({ version, library, sandbox, signatures }: RouteParts): Versions {
+  const state = signatures.state();
   const always: Pick<Versions, 'sluice' | 'node' | 'http' | 'sandbox'> = {
     sluice: version,
     node: process.versions.node,
-    http: httpServer,
+    http: library.title,
     sandbox: sandbox ?? 'off',
   };
   if (state.kind !== 'ready') return { ...always, engine: null, signatures: null };

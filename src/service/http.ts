@@ -36,7 +36,7 @@ import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { openAccessLog } from './access-log.js';
-import { createRoutes, problemOf, type RouteParts } from './endpoints.js';
+import { createRoutes } from './endpoints.js';
 import type { LoadCounts } from './engine.js';
 import { createMetrics, type Metrics } from './metrics.js';
 import { startMetrics } from './metrics-server.js';
@@ -89,7 +89,7 @@ interface HttpParts {
 }
 
 export async function createHttp(config: Config, log: EventLog, parts: HttpParts) {
-  const { pool, signatures, history, admission } = parts;
+  const { signatures } = parts;
   const library = await chooseLibrary(config.httpServer);
   tellOfLibrary(library, log);
   const descriptors = planDescriptors({
@@ -102,27 +102,9 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
   const memories = createMemories(config);
   const standing = createStandings(config.signatureFolders, Date.now);
-  const metrics = createMetrics({
-    pool,
-    memories,
-    cache,
-    signatures: () => signatures.state(),
-    standing,
-    history: () => history.state(),
-    admissionProblem: () => admission.problem(),
-    storeProblem: () => problemOf(parts.postgres),
-    loads: parts.loads,
-  });
-  const shared: SharedParts = {
-    ...parts,
-    library,
-    descriptors,
-    cache,
-    memories,
-    metrics,
-    standing,
-    version: readVersion(),
-  };
+  const metrics = createMetrics({ ...parts, memories, cache, standing });
+  const version = readVersion();
+  const shared: SharedParts = { ...parts, library, descriptors, cache, memories, metrics, standing, version };
   const pages = openPages(dashboardDirectory);
   let isWarm = false;
   // What can't load has nothing to warm up, and serves as soon as it can.
@@ -204,12 +186,7 @@ async function openRoutes(
     }),
   );
   const operators = add(
-    openOperators(config, log, {
-      ...parts,
-      nodeId: accepted.nodeId,
-      addressOf: dashboard.addressOf,
-      storeProblem: () => problemOf(postgres),
-    }),
+    openOperators(config, log, { ...parts, nodeId: accepted.nodeId, addressOf: dashboard.addressOf }),
   );
   const webhooks = await openWebhooks(config, log, parts, add);
   const followed = { accepted: accepted.state, outbox: webhooks.outbox, attempts: webhooks.attempts };
@@ -232,30 +209,13 @@ async function openRoutes(
       createWebhookRoute({ billing, sql: postgres.requests('stripe'), log, now: Date.now }),
       ...pages.routes,
     ],
-    ...factsOf(config, parts),
+    ...config,
+    ...parts,
     ...followed,
+    folders: foldersOf(config),
   });
   const protocols = createProtocols(config, log, { ...parts, scans: scans.scans, access, onRefused });
   return { routes, addressOf: dashboard.addressOf, protocols, findRefusal: scans.findRefusal };
-}
-
-/** What everybody may know of the service: of its parts, and of what it is made of. */
-function factsOf(config: Config, parts: Observed): Omit<RouteParts, 'served' | 'accepted' | 'outbox'> {
-  const { postgres, admission, history, signatures, sandbox, version, library } = parts;
-  return {
-    signatures: () => signatures.state(),
-    standing: parts.standing,
-    isWarm: parts.isWarm,
-    history: () => history.state(),
-    storeProblem: () => problemOf(postgres),
-    admissionProblem: () => admission.problem(),
-    version,
-    baseUrl: config.baseUrl,
-    httpServer: library.title,
-    sandbox,
-    folders: foldersOf(config),
-    securityContact: config.securityContact,
-  };
 }
 
 type Observed = SharedParts & { readonly isWarm: () => boolean };

@@ -1,43 +1,37 @@
 // What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import type { Engine, SignatureState } from '../engine/engine.js';
+import type { AdmissionStore } from '../admission/admission.js';
+import type { Engine } from '../engine/engine.js';
+import type { Signatures } from '../engine/signatures.js';
 import type { Standing } from '../engine/standing.js';
 import type { ScanPool } from '../engine/threads/pool.js';
-import type { HistoryState } from '../history/history.js';
+import type { History } from '../history/history.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
+import type { Postgres } from '../store/postgres.js';
 import type { OutboxLook } from '../webhooks/deliveries.js';
 import type { Outbox } from '../webhooks/sender.js';
+import { problemOf } from './endpoints.js';
 import type { LoadCounts } from './engine.js';
 import { Figures } from './figures.js';
 import { RequestMetrics, ScanMetrics } from './scan-metrics.js';
 
-export interface MetricsParts {
-  readonly pool: Pick<
-    ScanPool,
-    'waiting' | 'accountsWaiting' | 'running' | 'threads' | 'standIns' | 'late' | 'hung' | 'onTurn'
-  >;
-  readonly memories: Readonly<Record<'uploads' | 'downloads', Lending>>;
-  readonly cache: Pick<VerdictCache, 'entries' | 'sizeBytes'>;
-  readonly signatures: () => SignatureState;
+interface MetricsParts {
+  readonly pool: ScanPool;
+  readonly memories: Readonly<Record<'uploads' | 'downloads', UploadMemory>>;
+  readonly cache: VerdictCache;
+  readonly signatures: Signatures;
   readonly standing: (engine: Engine) => Standing;
-  readonly history: () => HistoryState;
-  readonly admissionProblem: () => string | null;
-  /** Null: the database answers. */
-  readonly storeProblem: () => Promise<string | null>;
+  readonly history: History;
+  readonly admission: AdmissionStore;
+  readonly postgres: Postgres;
   readonly loads: LoadCounts;
 }
 
-/** What is read of a memory. */
-type Lending = Pick<
-  UploadMemory,
-  'lentBytes' | 'waitingBytes' | 'waiting' | 'accounts' | 'largestAccountBytes' | 'ended'
->;
-
 export type Metrics = ReturnType<typeof createMetrics>;
 
-export interface FollowedParts {
+interface FollowedParts {
   readonly accepted: () => AcceptedState;
   readonly outbox: OutboxLook;
   readonly attempts: Outbox['counts'];
@@ -78,15 +72,15 @@ export function createMetrics(parts: MetricsParts) {
   };
 }
 
-function addStores(figures: Figures, { admissionProblem, storeProblem }: MetricsParts): void {
+function addStores(figures: Figures, { admission, postgres }: MetricsParts): void {
   figures.flag(
     'sluice_admission_degraded',
     '1: Redis is away, and keys and quota are served from Postgres.',
-    () => admissionProblem() !== null,
+    () => admission.problem() !== null,
   );
   // As /readyz does.
   figures.gauge('sluice_store_up', '1: the database has just answered; 0: it has not.', async () =>
-    Number((await storeProblem()) === null),
+    Number((await problemOf(postgres)) === null),
   );
 }
 
@@ -169,7 +163,7 @@ function addCache(figures: Figures, cache: MetricsParts['cache']): void {
   );
 }
 
-function addJournal(figures: Figures, state: () => HistoryState): void {
+function addJournal(figures: Figures, { state }: History): void {
   figures.gauge('sluice_journal_rows', 'Rows of the history that wait for the database.', () => state().rows);
   figures.gauge('sluice_journal_bytes', 'Bytes of the journal whose rows wait for the database.', () => state().bytes);
   figures.gauge(
@@ -189,7 +183,7 @@ function addJournal(figures: Figures, state: () => HistoryState): void {
   );
 }
 
-function addMemory(figures: Figures, kind: 'upload' | 'download', memory: Lending): void {
+function addMemory(figures: Figures, kind: 'upload' | 'download', memory: UploadMemory): void {
   const prefix = `sluice_${kind}_memory`;
   const most = `${kind.toUpperCase()}_MEMORY_MB at most.`;
   figures.gauge(
@@ -316,6 +310,6 @@ function addGates(
 }
 
 function servingOf(signatures: MetricsParts['signatures']) {
-  const state = signatures();
+  const state = signatures.state();
   return state.kind === 'ready' ? state : null;
 }

@@ -18,6 +18,7 @@ import type { UploadMemory } from '../scan/memory/memory.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
 import { wireTime } from '../wire-text.js';
+import { problemOf } from './endpoints.js';
 
 /** What operators ask the supervisor for, which has rights that server processes have given up, and keeps what all of them share. */
 export type OperatorReport = { readonly kind: 'allow'; readonly sha256: string } | { readonly kind: 'update' };
@@ -62,8 +63,6 @@ export interface OperatorsParts {
   /** Of the data folder. */
   readonly nodeId: string;
   readonly addressOf: (exchange: Exchange) => string;
-  /** Null: it answers. */
-  readonly storeProblem: () => Promise<string | null>;
 }
 
 /** The newest come last, and are shown. */
@@ -144,7 +143,7 @@ function healthOf(config: Config, parts: OperatorsParts, nodes: SharedNodes): Re
         verdictCacheBytes: Math.round(cache.sizeBytes),
       },
       stores: {
-        database: await parts.storeProblem(),
+        database: await problemOf(parts.postgres),
         isEmbedded: config.databaseUrl === null,
         admission: admission.problem(),
         hasRedis: config.redisUrl !== null,

@@ -9,8 +9,8 @@ import { parseUrl } from '../wire-text.js';
 import { createConnections, type Driver, type OpenDriver, type PostgresConnections } from './connections.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/connection.js';
 import { hasTables, migrate } from './migrations.js';
-import { createSql, guardedSql, type Sql, type SqlOf } from './queries.js';
-import { StoreError } from './store-error.js';
+import { createSql, type Sql, type SqlOf } from './queries.js';
+import { guarded, StoreError } from './store-error.js';
 
 export type { Fragment, Queries, Sql, SqlOf } from './queries.js';
 
@@ -92,7 +92,7 @@ async function handOut(
   await migrate(createSql(template, patient));
   return {
     sql: createSql(template, behind),
-    requests: (who) => guardedSql(template, requests, who),
+    requests: (who) => createSql(template, requests, who, guarded),
     admission: urgent,
     pages: (who) => createSql(template, pages, who),
     ping: createPing(async () => {

@@ -7,7 +7,6 @@
 // query on a reserved connection that has ended in the meantime is an exception that nobody can catch.
 import type postgres from 'postgres';
 import { ConnectionLost, type Driver, type Lane, type Lent } from './connections.js';
-import { guarded } from './store-error.js';
 
 type Rows = readonly (object | undefined)[];
 type Parameters = readonly postgres.ParameterOrFragment<never>[];
@@ -44,22 +43,17 @@ export type Fragment = postgres.PendingQuery<postgres.Row[]>;
 
 type Send = InTransaction;
 
-/** `template` is a driver that is never connected: it makes the fragments. `who`: the party, in a lane that several share. */
-export function createSql(template: Driver, lane: Lane, who = ''): Sql {
-  const send: Send = (query) => lane(who, (lent) => lent.answerOf(query(lent.driver)));
-  return Object.assign(queriesOver(template, send), {
-    transaction: <T>(kind: TransactionKind, work: (tx: Queries) => Promise<T>): Promise<T> =>
-      lane(who, (lent) => runTransaction(lent, kind, (sendInside) => work(queriesOver(template, sendInside)))),
-  });
-}
+type Guard = <T>(work: Promise<T>) => Promise<T>;
 
-/** The same for requests: each query and each transaction has the guard's deadline and its one rule. */
-export function guardedSql(template: Driver, lane: Lane, who: string): Sql {
-  const sql = createSql(template, lane, who);
-  const send: Send = (query) => guarded(lane(who, (lent) => lent.answerOf(query(lent.driver))));
+/**
+ * `template` is a driver that is never connected: it makes the fragments. `who`: the party, in a lane that several share. `guard` stands around each query
+ * and each transaction.
+ */
+export function createSql(template: Driver, lane: Lane, who = '', guard: Guard = (work) => work): Sql {
+  const send: Send = (query) => guard(lane(who, (lent) => lent.answerOf(query(lent.driver))));
   return Object.assign(queriesOver(template, send), {
     transaction: <T>(kind: TransactionKind, work: (tx: Queries) => Promise<T>): Promise<T> =>
-      guarded(sql.transaction(kind, work)),
+      guard(lane(who, (lent) => runTransaction(lent, kind, (sendInside) => work(queriesOver(template, sendInside))))),
   });
 }
 

@@ -2,7 +2,8 @@
 import postgres from 'postgres';
 import { createConnections } from '../../src/store/connections.js';
 import type { Sql } from '../../src/store/postgres.js';
-import { guardedSql } from '../../src/store/queries.js';
+import { createSql } from '../../src/store/queries.js';
+import { guarded } from '../../src/store/store-error.js';
 import { deferred } from '../fixtures/deferred.js';
 import { billingTest, buy } from './nodes.js';
 
@@ -11,7 +12,7 @@ function databaseAway(): { readonly sql: Sql; close(): Promise<void> } {
   const open = () => postgres('postgres://nobody@127.0.0.1:1/none', { connect_timeout: 1, max: 1 });
   const connections = createConnections({ open, size: 2 });
   const lane = connections.lane({ running: 2, spare: 0, waiting: 10 });
-  return { sql: guardedSql(open(), lane, ''), close: () => connections.close(0) };
+  return { sql: createSql(open(), lane, '', guarded), close: () => connections.close(0) };
 }
 
 billingTest('with Stripe down every call that needs it is a 503, and the plan stays', async (t, world) => {
