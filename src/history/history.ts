@@ -1,4 +1,5 @@
 // The history of one process: rows taken in, copied to the database behind, partitions kept; started and stopped as one.
+import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { messageOfError } from '../error-text.js';
 import { Unavailable } from '../errors.js';
@@ -6,7 +7,7 @@ import type { Sql } from '../store/postgres.js';
 import { withinOr } from '../waiting/within.js';
 import { wireDay } from '../wire-text.js';
 import { openJournal } from './journal.js';
-import { createRowStore, type RowListener } from './rows-to-database.js';
+import { createRowStore, type RowEvents } from './rows-to-database.js';
 import type { JournalState } from './segments.js';
 import { startWriter } from './writer.js';
 
@@ -65,10 +66,10 @@ export async function startHistory(options: HistoryOptions) {
     onFailure: (error) =>
       log.warn({ reason: messageOfError(error) }, 'the partitions of the history could not be kept'),
   });
-  const listeners = new Listeners();
+  const events: RowEvents = new EventEmitter();
   const writer = startWriter({
     journal,
-    store: createRowStore(sql, listeners),
+    store: createRowStore(sql, events),
     onFailure: (error, attempts) => {
       if (attempts % LOGGED_FAILURES !== 1) return;
       log.warn({ ...journal.state(), attempts, reason: messageOfError(error) }, 'the history waits for the database');
@@ -91,8 +92,8 @@ export async function startHistory(options: HistoryOptions) {
     /** Writes the scan's row down with those of the same turn. The scan hears whether that went well. */
     append: journal.append,
     find: journal.find,
-    onEnded: (listen: (ids: readonly string[]) => void) => void listeners.ended.push(listen),
-    onTold: (listen: () => void) => void listeners.told.push(listen),
+    onEnded: (listen: (ids: readonly string[]) => void) => void events.on('ended', listen),
+    onTold: (listen: () => void) => void events.on('told', listen),
     /** Resolves when the database has what this process has recorded of the user, or after a moment. */
     async settled(userId: string): Promise<void> {
       const copied = journal.copied(userId);
@@ -109,22 +110,6 @@ export async function startHistory(options: HistoryOptions) {
       await journal.close();
     },
   };
-}
-
-/** Who hears of rows that the database has. */
-class Listeners implements RowListener {
-  /** Called with scans that were pending, when the database has their rows. */
-  readonly ended: ((ids: readonly string[]) => void)[] = [];
-  /** Called when the database has something that is to be told to webhooks. */
-  readonly told: (() => void)[] = [];
-
-  onEnded(ids: readonly string[]): void {
-    for (const listen of this.ended) listen(ids);
-  }
-
-  onTold(): void {
-    for (const listen of this.told) listen();
-  }
 }
 
 /** This month and the next two: a database that is away for weeks still finds its partition ready. */

@@ -56,7 +56,7 @@ export function createIntake(options: IntakeOptions) {
     const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
     if (heldBytes + segments.bytes() >= limitBytes) return 'The history journal is full';
     if (heldBytes >= WAITING_BYTES) return 'The disk of the history journal does not keep up';
-    return Date.now() - failedAtMs < REFUSE_MS ? 'The history journal can not be written' : null;
+    return performance.now() - failedAtMs < REFUSE_MS ? 'The history journal can not be written' : null;
   }
 
   function endTurn(): void {
@@ -96,7 +96,7 @@ export function createIntake(options: IntakeOptions) {
       try {
         await appendAll(turns);
       } catch (error) {
-        failedAtMs = Date.now();
+        failedAtMs = performance.now();
         await segments.discardEmpty();
         unwritten(
           error,

@@ -1,4 +1,5 @@
 // Rows into the database, in one transaction: new rows are added and counted, and their keys get the time of their last use. A row that comes again changes nothing.
+import { EventEmitter } from 'node:events';
 import { codeOf } from '../error-text.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { IN_FAILED_TRANSACTION } from '../store/queries.js';
@@ -15,17 +16,13 @@ const IDLE_TIMEOUT_MS = 15_000;
 const LOCK_TIMEOUT_MS = 5_000;
 const DAY_MS = 86_400_000;
 
-export interface RowListener {
-  /** The database has the rows of these scans, which were pending. */
-  onEnded(ids: readonly string[]): void;
-  /** Something is to be told to webhooks. */
-  onTold(): void;
-}
+/** `ended`: the database has the rows of these scans, which were pending. `told`: something is to be told to webhooks. */
+export type RowEvents = EventEmitter<{ ended: [ids: readonly string[]]; told: [] }>;
 
 /** Returns what stores a batch; it rejects with nothing of the batch stored. */
 export function createRowStore(
   sql: Sql,
-  listener: Partial<RowListener> = {},
+  events: RowEvents = new EventEmitter(),
 ): (rows: readonly ScanRow[]) => Promise<void> {
   const months = new Set<string>();
   return async (rows) => {
@@ -50,13 +47,13 @@ export function createRowStore(
         if (code === IN_FAILED_TRANSACTION || code === UNIQUE_VIOLATION) return add(false);
         throw error;
       });
-      if (told > 0) listener.onTold?.();
+      if (told > 0) events.emit('told');
     } catch (error) {
       // Retention may have dropped a partition that a late row needs: made again by the next attempt.
       if (codeOf(error) === CHECK_VIOLATION) months.clear();
       throw error;
     }
-    if (pending.length > 0) listener.onEnded?.(pending);
+    if (pending.length > 0) events.emit('ended', pending);
   };
 }
 

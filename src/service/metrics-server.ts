@@ -5,50 +5,28 @@ import type { Config } from '../config/config.js';
 import type { Log } from '../log.js';
 import type { Metrics } from './metrics.js';
 
-interface MetricsServerOptions {
-  readonly metrics: Metrics;
-  /** The first of the ports that may be taken; 0: a free port is chosen. */
-  readonly port: number;
-  /** How many ports in a row: one for each process of the service. */
-  readonly ports: number;
-  readonly onListening: (port: number) => void;
-  /** Called once when none is free; it is tried again until one is. */
-  readonly onTaken: (error: Error) => void;
-}
-
 const LOOPBACK = '127.0.0.1';
 /** A process that is replaced leaves its port within this and a moment. */
 const RETRY_MS = 1_000;
 
-/** As `startMetricsServer`, where the configuration has it, and the log says so. */
-export function startMetrics(config: Config, log: Log, metrics: Metrics): () => Promise<void> {
-  return startMetricsServer({
-    metrics,
-    port: config.adminPort,
-    ports: config.processes,
-    onListening: (port) => log.info({ port }, 'metrics'),
-    onTaken: (error) => log.warn({ port: config.adminPort, reason: error.message }, 'there are no metrics yet'),
-  });
-}
-
 /** Begins to listen without a wait for it: scans are served also while the port is taken. Returns what ends it. */
-function startMetricsServer(options: MetricsServerOptions): () => Promise<void> {
-  const { metrics, port, ports, onListening, onTaken } = options;
+export function startMetrics({ adminPort, processes }: Config, log: Log, metrics: Metrics): () => Promise<void> {
   const server = createServer((request, response) => {
     answer(request, response, metrics).catch(() => response.destroy());
   });
   let retry: NodeJS.Timeout | null = null;
   let tried = 0;
   let isTold = false;
-  const listen = (): void => void server.listen(port === 0 ? 0 : port + (tried % ports), LOOPBACK);
+  // Each process of the service has one of the ports in a row; 0: a free one is chosen.
+  const listen = (): void => void server.listen(adminPort === 0 ? 0 : adminPort + (tried % processes), LOOPBACK);
   server.on('listening', () => {
     const address = server.address();
-    if (address !== null && typeof address === 'object') onListening(address.port);
+    if (address !== null && typeof address === 'object') log.info({ port: address.port }, 'metrics');
   });
   server.on('error', (error) => {
     tried += 1;
-    if (tried % ports !== 0) return listen();
-    if (!isTold) onTaken(error);
+    if (tried % processes !== 0) return listen();
+    if (!isTold) log.warn({ port: adminPort, reason: error.message }, 'there are no metrics yet');
     isTold = true;
     retry = setTimeout(listen, RETRY_MS);
     retry.unref();

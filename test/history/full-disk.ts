@@ -1,4 +1,4 @@
-// A process whose journal lies on a disk that is nearly full: appends until it is refused, makes room, appends again; says what it saw.
+// A process whose journal lies on a disk that is nearly full: appends until it is refused, its clock is set back, makes room, appends again; says what it saw.
 import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openJournal } from '../../src/history/journal.js';
@@ -29,6 +29,8 @@ while (refusedBy === '') {
   }
 }
 const problem = journal.refusal();
+const hourAgo = Date.now() - 3_600_000;
+Date.now = () => hourAgo;
 const empty = [countEmpty()];
 while (empty.length < 3) {
   await untilTried();

@@ -177,15 +177,15 @@ function inUtf8(latin1: string): string {
   return BEYOND_ASCII.test(latin1) ? Buffer.from(latin1, 'latin1').toString('utf8') : latin1;
 }
 
-let dateMs = 0;
+let dateSecond = 0;
 let dateText = '';
 
 /** RFC 9110 section 5.6.7; made once a second. */
 function dateNow(): string {
-  const nowMs = Date.now();
-  if (nowMs - dateMs >= 1000) {
-    dateMs = nowMs - (nowMs % 1000);
-    dateText = new Date(nowMs).toUTCString();
+  const second = Math.floor(Date.now() / 1000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    dateText = new Date(second * 1000).toUTCString();
   }
   return dateText;
 }
