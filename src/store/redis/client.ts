@@ -1,6 +1,6 @@
 // The driver of Redis, alone, behind Sentinels or as a cluster, as Sluice uses it: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
 
-import { type ChainableCommander, Cluster, Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { codeOf, messageOfError } from '../../error-text.js';
 import { NoAnswer } from '../../waiting/within.js';
 import { type Address, type Login, placeOf, type Script, script } from './place.js';
@@ -108,18 +108,10 @@ export async function runScript(
   args: readonly (string | number)[],
 ): Promise<unknown> {
   try {
-    return await sendOn(
-      client,
-      () => client.evalsha(script.sha1, 1, key, ...args),
-      (alone) => alone.evalsha(script.sha1, 1, key, ...args),
-    );
+    return await send(client, 'evalsha', script.sha1, 1, key, ...args);
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    return await sendOn(
-      client,
-      () => client.eval(script.text, 1, key, ...args),
-      (alone) => alone.eval(script.text, 1, key, ...args),
-    );
+    return await send(client, 'eval', script.text, 1, key, ...args);
   }
 }
 
@@ -136,20 +128,12 @@ export function inOneWrite(client: Client, send: () => void): void {
 }
 
 export async function getValue(client: Client, key: string): Promise<string | null> {
-  const value = await sendOn(
-    client,
-    () => client.get(key),
-    (alone) => alone.get(key),
-  );
+  const value = await send(client, 'get', key);
   return typeof value === 'string' ? value : null;
 }
 
 export async function setValue(client: Client, key: string, value: string, seconds: number): Promise<void> {
-  await sendOn(
-    client,
-    () => client.set(key, value, 'EX', seconds),
-    (alone) => alone.set(key, value, 'EX', seconds),
-  );
+  await send(client, 'set', key, value, 'EX', seconds);
 }
 
 /**
@@ -162,16 +146,16 @@ const ELSEWHERE = /^(MOVED|ASK|TRYAGAIN) |same slots allocation group/;
  * Commands of one moment travel together, and of those the driver follows no redirection unless all of them meet the same one.
  * What was redirected is sent again alone, which it does follow.
  */
-async function sendOn(
-  client: Client,
-  together: () => Promise<unknown>,
-  alone: (commands: ChainableCommander) => ChainableCommander,
-): Promise<unknown> {
+async function send(client: Client, ...command: [name: string, ...args: (string | number)[]]): Promise<unknown> {
   try {
-    return await together();
+    return await client.call(...command);
   } catch (error) {
     if (!(error instanceof Error && ELSEWHERE.test(error.message))) throw error;
-    const [reply] = (await alone(client.pipeline()).exec()) ?? [];
+    const [reply] =
+      (await client
+        .pipeline()
+        .call(...command)
+        .exec()) ?? [];
     if (reply === undefined) throw error;
     if (reply[0] !== null) throw reply[0];
     return reply[1];
