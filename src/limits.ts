@@ -128,7 +128,7 @@ export const CLAMD_FILE_THREADS = 4;
 /** Where a path leads out of its own folder, the others have so long to say where they are. */
 export const CLAMD_FOLDER_MS = 1_000;
 /** Descriptors for them: files that came along and wait, files that are read, folders on the way. */
-export const CLAMD_FILE_DESCRIPTORS = 512;
+export const CLAMD_FILE_DESCRIPTORS = 384;
 /** Contents of asynchronous scans that arrive at once, in one process: each has a descriptor, and up to a megabyte that waits for the disk. */
 export const ARRIVING_CONTENTS = 64;
 /** Requests that wait for such a place. What has arrived of them is in the memory of uploads; the rest waits in the kernel. */
