@@ -3,6 +3,7 @@
 import { BlockList, isIPv6 } from 'node:net';
 import type { Share } from './door.js';
 import { type ListeningSocket, type Peer, type PeerOwner, Peers } from './peers.js';
+import { CoarseTimer, type TimerOwner } from './waiting/coarse-timer.js';
 import { endsWithin } from './waiting/within.js';
 
 interface ListenerOptions {
@@ -37,7 +38,7 @@ export function createListener({
   open,
 }: ListenerOptions): Listener {
   const mayConnect = peersOf(networks);
-  const peers = new Peers((peer) => (peers.size > connections || !mayConnect(peer) ? null : open(peer)), share);
+  const peers: Peers = new Peers((peer) => (peers.size > connections || !mayConnect(peer) ? null : open(peer)), share);
   return {
     listen() {
       for (const socket of sockets) peers.listen(socket);
@@ -74,35 +75,44 @@ interface Reader {
   isHeld: boolean;
   /** Returns how many bytes were taken: fewer than there are when it is held. */
   write(bytes: Uint8Array): number;
+  /** What comes from now on is dropped. */
+  stop(): void;
 }
 
-export interface IntakeOwner {
-  /** For our part or for the client's reading: nothing more is taken meanwhile. */
-  mustWait(): boolean;
-}
+/** One connection: what has arrived and isn't taken waits here. */
+export abstract class Connection implements TimerOwner {
+  protected readonly peer: Peer;
+  protected readonly timer = new CoarseTimer(this);
+  protected abstract readonly parser: Reader;
+  /** Nothing new is taken any more: it ends when all is answered. */
+  protected isEnding = false;
+  protected isEnded = false;
+  /** The client sends nothing more. */
+  #hasAll = false;
+  #rest: Buffer | null = null;
+  #isPumping = false;
 
-export class Intake {
-  readonly #peer: Peer;
-  readonly #reader: Reader;
-  readonly #owner: IntakeOwner;
-  /** What has arrived and isn't taken. */
-  #rest: Buffer | null;
-  #isPumping: boolean;
-
-  constructor(peer: Peer, reader: Reader, owner: IntakeOwner) {
-    this.#peer = peer;
-    this.#reader = reader;
-    this.#owner = owner;
-    this.#rest = null;
-    this.#isPumping = false;
+  /** `firstMs`: for what it is to say first. */
+  constructor(peer: Peer, firstMs: number) {
+    this.peer = peer;
+    this.timer.start(firstMs);
+    peer.resume();
   }
 
-  get isEmpty(): boolean {
+  abstract onDue(): void;
+
+  /** For our part or for the client's reading: nothing more is taken meanwhile. */
+  protected abstract mustWait(): boolean;
+
+  /** The client sends nothing more, and all of it was taken. */
+  protected abstract onCut(): void;
+
+  protected get hasTakenAll(): boolean {
     return this.#rest === null;
   }
 
   /** The bytes are the caller's again when this returns. */
-  take(bytes: Buffer): void {
+  protected take(bytes: Buffer): void {
     const isLent = this.#rest === null;
     this.#rest = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
     this.pump();
@@ -110,25 +120,46 @@ export class Intake {
   }
 
   /** To be called when a reason to wait has gone. */
-  pump(): void {
+  protected pump(): void {
     if (this.#isPumping) return;
     this.#isPumping = true;
-    while (this.#rest !== null && !this.#owner.mustWait()) {
+    while (this.#rest !== null && (this.isEnded || !this.mustWait())) {
       const rest = this.#rest;
-      this.#reader.isHeld = false;
-      const taken = this.#reader.write(rest);
+      this.parser.isHeld = false;
+      const taken = this.parser.write(rest);
       // What was read may have been the reason to drop it.
       if (this.#rest !== null) this.#rest = taken === rest.length ? null : rest.subarray(taken);
     }
     this.#isPumping = false;
     // A client that waits with nothing sent is read from, so that its end is heard of.
-    if (this.#rest === null) this.#peer.resume();
-    else this.#peer.pause();
+    if (this.#rest === null) this.peer.resume();
+    else this.peer.pause();
+    if (this.#hasAll && this.#rest === null && !this.isEnded) this.onCut();
   }
 
-  /** What has come, and what still comes, is nobody's: it is read, so that the client reads the answer before it hears of the end. */
-  drop(): void {
+  onEnd(): void {
+    this.#hasAll = true;
+    this.pump();
+  }
+
+  /** For good, when what was written has gone out. `drainMs`: for what the client still sends, which is read and dropped, so that it reads the answer before it hears of the end. */
+  protected end(drainMs: number): void {
+    if (this.isEnded) return;
+    this.isEnded = true;
+    this.peer.end();
+    this.#drop();
+    this.timer.start(drainMs);
+  }
+
+  onClose(): void {
+    this.timer.stop();
+    this.isEnded = true;
+    this.#drop();
+  }
+
+  #drop(): void {
+    this.parser.stop();
     this.#rest = null;
-    this.#peer.resume();
+    this.peer.resume();
   }
 }

@@ -108,10 +108,10 @@ export class FileScan implements ScanOwner {
   readonly #descriptor: number;
   readonly #scan: ClamdScan;
   readonly #answered: Promise<string>;
-  #answer: (text: string) => void;
+  #answer: (text: string) => void = () => undefined;
   /** Until it is admitted, and while there is no room. */
-  #isHeld: boolean;
-  #wake: (() => void) | null;
+  #isHeld = true;
+  #wake: (() => void) | null = null;
 
   /** `name`: in Latin-1, byte by byte. The descriptor stays the caller's. */
   constructor(parts: FileScanParts, files: FolderFiles, name: string, descriptor: number) {
@@ -121,12 +121,9 @@ export class FileScan implements ScanOwner {
     this.#descriptor = descriptor;
     const facts = { requestId: uuidv7(), limitBytes: parts.streamLimitBytes, name, label: '', delimiter: '' };
     this.#scan = new ClamdScan(parts.scans, this, facts);
-    this.#answer = () => undefined;
     this.#answered = new Promise((resolve) => {
       this.#answer = resolve;
     });
-    this.#isHeld = true;
-    this.#wake = null;
   }
 
   /** Resolves with its line. An empty file is no scan, as an empty stream is none. */
@@ -152,7 +149,7 @@ export class FileScan implements ScanOwner {
 
   onGone(reason: Error): void {
     this.#scan.onGone(reason);
-    this.#goOn();
+    this.goOn();
     // Nobody hears an answer, and the scan has none.
     this.#answer('');
   }
@@ -188,12 +185,6 @@ export class FileScan implements ScanOwner {
     });
   }
 
-  #goOn(): void {
-    this.#isHeld = false;
-    this.#wake?.();
-    this.#wake = null;
-  }
-
   #failed(reason: string): FileAnswer {
     return { kind: 'failed', text: `${this.#name}: ${reason} ERROR` };
   }
@@ -203,12 +194,14 @@ export class FileScan implements ScanOwner {
   }
 
   goOn(): void {
-    this.#goOn();
+    this.#isHeld = false;
+    this.#wake?.();
+    this.#wake = null;
   }
 
   answer(_scan: ClamdScan, text: string): void {
     this.#answer(text);
-    this.#goOn();
+    this.goOn();
   }
 
   onSurprise(scan: ClamdScan, error: unknown): void {

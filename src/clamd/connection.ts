@@ -2,9 +2,8 @@
 import { v7 as uuidv7 } from 'uuid';
 import { Failure } from '../errors.js';
 import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
-import { Intake, type IntakeOwner } from '../listening.js';
+import { Connection } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
-import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { ClamdScan, errorText, type FileScanParts, type ScanOwner, STREAM } from './clamd-scan.js';
 import { FileWork, type WorkOwner } from './file-work.js';
 import type { FolderFiles, MachineFiles } from './open-below.js';
@@ -33,66 +32,41 @@ export interface ConnectionParts extends FileScanParts {
   readonly reload: () => void;
 }
 
+/** What a session may be asked that is answered at once. */
+const IN_SESSION: ReadonlySet<Command['kind']> = new Set(['PING', 'VERSION', 'VERSIONCOMMANDS', 'STATS', 'END']);
+
 /** What has its answer later: it hears when nobody waits for that any more. */
 interface Pending {
   onGone(reason: Error): void;
 }
 
-export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner, IntakeOwner, TimerOwner {
+export class ClamdConnection extends Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner {
+  protected readonly parser = new ClamdParser(this);
   readonly #parts: ConnectionParts;
-  readonly #peer: Peer;
-  readonly #parser: ClamdParser;
-  readonly #timer: CoarseTimer;
-  readonly #intake: Intake;
   /** Open files that have come and are not asked for. */
-  #descriptors: readonly number[];
-  /** The client sends nothing more. */
-  #hasAll: boolean;
-  #isSession: boolean;
+  #descriptors: readonly number[] = [];
+  #isSession = false;
   /** Of the last command of the session. */
-  #number: number;
-  #label: string;
+  #number = 0;
+  #label = '';
   /** Of the last command with `n` or `z`: an old one in a session is answered so. */
-  #delimiter: string;
+  #delimiter = '\n';
   /** INSTREAM was said, and nothing of the content has come. */
-  #opening: Command | null;
+  #opening: Command | null = null;
   /** The stream that is arriving. */
-  #stream: ClamdScan | null;
+  #stream: ClamdScan | null = null;
   /** Why the stream that is arriving is no scan. Nothing of it is looked at; it is answered at its end, so that a session goes on. */
-  #refusal: Failure | null;
-  #streamBytes: number;
+  #refusal: Failure | null = null;
+  #streamBytes = 0;
   /** It waits for its admission or for memory. */
-  #isStreamHeld: boolean;
+  #isStreamHeld = false;
   /** No Set: see `Line`. */
-  readonly #unanswered: Pending[];
-  readonly #waitForReading: (() => void)[];
-  /** No command is taken any more: it ends when all is answered. */
-  #isEnding: boolean;
-  #isEnded: boolean;
+  readonly #unanswered: Pending[] = [];
+  readonly #waitForReading: (() => void)[] = [];
 
   constructor(parts: ConnectionParts, peer: Peer) {
+    super(peer, CLAMD_COMMAND_MS);
     this.#parts = parts;
-    this.#peer = peer;
-    this.#parser = new ClamdParser(this);
-    this.#timer = new CoarseTimer(this);
-    this.#intake = new Intake(peer, this.#parser, this);
-    this.#descriptors = [];
-    this.#hasAll = false;
-    this.#isSession = false;
-    this.#number = 0;
-    this.#label = '';
-    this.#delimiter = '\n';
-    this.#opening = null;
-    this.#stream = null;
-    this.#refusal = null;
-    this.#streamBytes = 0;
-    this.#isStreamHeld = false;
-    this.#unanswered = [];
-    this.#waitForReading = [];
-    this.#isEnding = false;
-    this.#isEnded = false;
-    this.#timer.start(CLAMD_COMMAND_MS);
-    peer.resume();
   }
 
   /** It has one command, or is a session, which ends when nothing was said for CLAMD_COMMAND_MS. */
@@ -103,62 +77,47 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   /** Takes no further command, and ends when those that are there are answered. */
   finish(): void {
     if (this.#stream === null && this.#opening === null && this.#refusal === null) this.#endWhenAnswered();
-    else this.#isEnding = true;
+    else this.isEnding = true;
   }
 
   destroy(): void {
-    this.#peer.destroy();
+    this.peer.destroy();
   }
 
   // Bytes in.
 
   onBytes(bytes: Buffer, descriptors: readonly number[]): void {
     // As clamd: of several that come at once none is taken.
-    if (descriptors.length === 1 && !this.#isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
+    if (descriptors.length === 1 && !this.isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
     else this.#close(descriptors);
-    this.#intake.take(bytes);
-    this.#afterIntake();
-    if (this.#intake.isEmpty && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
+    this.take(bytes);
+    if (this.hasTakenAll && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
   }
 
-  #pump(): void {
-    this.#intake.pump();
-    this.#afterIntake();
+  protected override pump(): void {
+    super.pump();
+    if (this.parser.isOldOpen) this.timer.start(CLAMD_OLD_COMMAND_MS);
   }
 
-  #afterIntake(): void {
-    if (this.#hasAll && this.#intake.isEmpty && !this.#isEnded) this.#cut();
-    else if (this.#parser.isOldOpen) this.#timer.start(CLAMD_OLD_COMMAND_MS);
-  }
-
-  mustWait(): boolean {
-    if (this.#isEnded) return false;
-    return this.#isStreamHeld || this.#unanswered.length > CLAMD_SCANS || this.#peer.unsentBytes > CLAMD_UNREAD_BYTES;
+  protected mustWait(): boolean {
+    return this.#isStreamHeld || this.#unanswered.length > CLAMD_SCANS || this.peer.unsentBytes > CLAMD_UNREAD_BYTES;
   }
 
   /** The client has read what it had not. */
   onDrain(): void {
     for (const goOn of this.#waitForReading.splice(0)) goOn();
-    this.#pump();
+    this.pump();
   }
 
-  onEnd(): void {
-    this.#hasAll = true;
-    this.#pump();
-  }
-
-  #cut(): void {
-    this.#parser.endOld();
+  protected onCut(): void {
+    this.parser.endOld();
     // A content that was cut has no verdict, and clamd no word for it.
     if (this.#stream !== null) this.destroy();
     else this.#endWhenAnswered();
   }
 
-  onClose(): void {
-    this.#timer.stop();
-    this.#isEnded = true;
-    this.#intake.drop();
-    this.#parser.stop();
+  override onClose(): void {
+    super.onClose();
     for (const pending of this.#unanswered.splice(0)) pending.onGone(new Error('The client has left'));
     this.#stream = null;
     this.#dropDescriptors();
@@ -168,8 +127,11 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   // Commands.
 
   onCommand(command: Command): void {
-    this.#timer.start(CLAMD_COMMAND_MS);
-    if (this.#isSession) this.#label = this.#nextLabel(command);
+    this.timer.start(CLAMD_COMMAND_MS);
+    if (this.#isSession) {
+      this.#number += 1;
+      this.#label = `${this.#number}: `;
+    }
     if (this.#isSession && command.isOld) {
       this.#refuseWith(OLD_IN_SESSION);
       return;
@@ -179,8 +141,8 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     else if (command.kind === 'INSTREAM') {
       this.#opening = command;
       this.#streamBytes = 0;
-      this.#parser.beginStream();
-    } else if (command.kind === 'FILDES') this.#parser.expectDescriptor();
+      this.parser.beginStream();
+    } else if (command.kind === 'FILDES') this.parser.expectDescriptor();
     else if (command.kind === 'path' && !(this.#isSession && command.word !== 'SCAN')) {
       const { word, path } = command;
       this.#begin(this.#parts.files.at(path), (work) => work.scanPath(word, path));
@@ -188,11 +150,11 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   #answerNow(command: Command): void {
-    const text = this.#isSession ? this.#inSession(command) : this.#alone(command);
+    const text = this.#isSession && !IN_SESSION.has(command.kind) ? INVALID_IN_SESSION : this.#textFor(command);
     const isLast = !this.#isSession || text === null || text === INVALID_IN_SESSION;
     if (text !== null) this.write(this.#label + text + command.delimiter);
     if (isLast) this.#endWhenAnswered();
-    else if (this.mustWait()) this.#parser.isHeld = true;
+    else if (this.mustWait()) this.parser.isHeld = true;
   }
 
   /** Each with the number of its command; nothing is answered after them. */
@@ -201,29 +163,11 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#endWhenAnswered();
   }
 
-  #nextLabel({ kind }: Command): string {
-    if (kind === 'END') return '';
-    this.#number += 1;
-    return `${this.#number}: `;
-  }
-
   /** Null: the end, without a word. */
-  #inSession(command: Command): string | null {
-    switch (command.kind) {
+  #textFor({ kind }: Command): string | null {
+    switch (kind) {
       case 'END':
-        return null;
-      case 'PING':
-      case 'VERSION':
-      case 'VERSIONCOMMANDS':
-      case 'STATS':
-        return this.#alone(command);
-      default:
-        return INVALID_IN_SESSION;
-    }
-  }
-
-  #alone(command: Command): string | null {
-    switch (command.kind) {
+        return this.#isSession ? null : UNKNOWN;
       case 'PING':
         return 'PONG';
       case 'VERSION':
@@ -240,7 +184,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
         return NOT_AVAILABLE;
       case 'RELOAD':
         // Signatures are loaded again for the machine's own clients alone.
-        if (this.#peer.way !== 'unix') return NOT_AVAILABLE;
+        if (this.peer.way !== 'unix') return NOT_AVAILABLE;
         this.#parts.reload();
         return 'RELOADING';
       default:
@@ -264,10 +208,10 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   #begin(files: FolderFiles, run: (work: FileWork) => Promise<void>): void {
     const work = new FileWork(this.#parts, files, this, { label: this.#label, delimiter: this.#delimiter });
     this.#unanswered.push(work);
-    this.#timer.stop();
+    this.timer.stop();
     void run(work);
     if (!this.#isSession) this.#endWhenAnswered();
-    else if (this.mustWait()) this.#parser.isHeld = true;
+    else if (this.mustWait()) this.parser.isHeld = true;
   }
 
   onWorkEnded(work: FileWork): void {
@@ -275,7 +219,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   async whenRead(): Promise<void> {
-    if (this.#peer.isClosed || this.#peer.unsentBytes <= CLAMD_UNREAD_BYTES) return;
+    if (this.peer.isClosed || this.peer.unsentBytes <= CLAMD_UNREAD_BYTES) return;
     await new Promise<void>((resolve) => this.#waitForReading.push(resolve));
   }
 
@@ -312,7 +256,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   #openStream({ delimiter }: Command, firstChunkBytes: number): void {
     const { scans, account, streamLimitBytes: limitBytes, streamTimeoutMs } = this.#parts;
     this.#opening = null;
-    this.#timer.start(streamTimeoutMs);
+    this.timer.start(streamTimeoutMs);
     this.#refusal = account.refusal(firstChunkBytes);
     if (this.#refusal !== null) return;
     const scan = new ClamdScan(scans, this, {
@@ -335,7 +279,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   onStreamEnd(): void {
     const stream = this.#stream;
     this.#stream = null;
-    this.#timer.stop();
+    this.timer.stop();
     if (this.#opening !== null) {
       // Nothing of nothing is left to be looked at: no scan is begun for it.
       this.write(`${this.#label}${STREAM}: OK${this.#opening.delimiter}`);
@@ -343,7 +287,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     }
     this.#tellRefusal();
     stream?.end();
-    if (this.#isSession && !this.#isEnding) this.#afterStream();
+    if (this.#isSession && !this.isEnding) this.#afterStream();
     else this.#endWhenAnswered();
   }
 
@@ -353,22 +297,22 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   #afterStream(): void {
-    if (this.#unanswered.length === 0) this.#timer.start(CLAMD_COMMAND_MS);
-    if (this.mustWait()) this.#parser.isHeld = true;
+    if (this.#unanswered.length === 0) this.timer.start(CLAMD_COMMAND_MS);
+    if (this.mustWait()) this.parser.isHeld = true;
   }
 
   hold(scan: ClamdScan): void {
     if (scan !== this.#stream) return;
-    this.#timer.pause();
+    this.timer.pause();
     this.#isStreamHeld = true;
-    this.#parser.isHeld = true;
+    this.parser.isHeld = true;
   }
 
   goOn(scan: ClamdScan): void {
     if (scan !== this.#stream || !this.#isStreamHeld) return;
     this.#isStreamHeld = false;
-    this.#timer.goOn();
-    this.#pump();
+    this.timer.goOn();
+    this.pump();
   }
 
   // Answers out.
@@ -393,10 +337,10 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   #onAnswered(): void {
-    if (this.#isEnding) this.#endWhenAnswered();
+    if (this.isEnding) this.#endWhenAnswered();
     else {
-      if (this.#unanswered.length === 0 && this.#stream === null) this.#timer.start(CLAMD_COMMAND_MS);
-      this.#pump();
+      if (this.#unanswered.length === 0 && this.#stream === null) this.timer.start(CLAMD_COMMAND_MS);
+      this.pump();
     }
   }
 
@@ -405,29 +349,26 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   write(text: string): void {
-    if (!this.#isEnded) this.#peer.write(Buffer.from(text, 'latin1'));
+    if (!this.isEnded) this.peer.write(Buffer.from(text, 'latin1'));
   }
 
   #endWhenAnswered(): void {
-    this.#isEnding = true;
-    this.#parser.stop();
+    this.isEnding = true;
+    this.parser.stop();
     this.#isStreamHeld = false;
-    if (this.#isEnded || this.#unanswered.length > 0) return;
-    this.#isEnded = true;
-    this.#peer.end();
-    this.#intake.drop();
+    if (this.#unanswered.length > 0) return;
+    this.end(CLAMD_CLOSE_MS);
     this.#dropDescriptors();
-    this.#timer.start(CLAMD_CLOSE_MS);
   }
 
   onDue(): void {
     const stream = this.#stream;
-    if (this.#isEnded || this.#peer.unsentBytes > CLAMD_UNREAD_BYTES) this.destroy();
+    if (this.isEnded || this.peer.unsentBytes > CLAMD_UNREAD_BYTES) this.destroy();
     else if (stream !== null) stream.refuse(new Failure('uploadTooSlow', `${this.#parts.streamTimeoutMs} ms`));
     else if (this.#refusal !== null) {
       this.#tellRefusal();
       this.#endWhenAnswered();
-    } else if (this.#parser.isOldOpen) this.#parser.endOld();
+    } else if (this.parser.isOldOpen) this.parser.endOld();
     else if (this.#unanswered.length === 0) {
       this.write(`${COMMAND_TIMED_OUT}\n`);
       this.#endWhenAnswered();

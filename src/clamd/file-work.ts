@@ -25,20 +25,16 @@ export class FileWork {
   readonly #files: FolderFiles;
   readonly #owner: WorkOwner;
   readonly #facts: WorkFacts;
-  readonly #running: Set<FileScan>;
-  #isGone: boolean;
-  #hasFound: boolean;
-  #hasFailed: boolean;
+  readonly #running = new Set<FileScan>();
+  #isGone = false;
+  #hasFound = false;
+  #hasFailed = false;
 
   constructor(parts: FileScanParts, files: FolderFiles, owner: WorkOwner, facts: WorkFacts) {
     this.#parts = parts;
     this.#files = files;
     this.#owner = owner;
     this.#facts = facts;
-    this.#running = new Set();
-    this.#isGone = false;
-    this.#hasFound = false;
-    this.#hasFailed = false;
   }
 
   /** SCAN and its like. A trailing slash is left out, as by clamd. */

@@ -140,14 +140,13 @@ function mountOf(descriptor: number): string {
 
 /** Those of one folder, or file system: they wait for each other, and for no other's. */
 export class FolderFiles {
-  mount: string;
+  mount = '';
   readonly #machine: MachineFiles;
   readonly #commands: Limiter;
   readonly #calls: Limiter;
   readonly #closes: Limiter;
 
   constructor(machine: MachineFiles) {
-    this.mount = '';
     this.#machine = machine;
     this.#commands = createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING });
     this.#calls = createLimiter({ running: CLAMD_FILE_CALLS, waiting: Number.POSITIVE_INFINITY });

@@ -129,28 +129,20 @@ const SIZE_BYTES = 4;
 
 export class ClamdParser {
   /** Nothing more is taken until it is false again. */
-  isHeld: boolean;
+  isHeld = false;
   readonly #target: ParserTarget;
-  #state: State;
-  #delimiter: Delimiter;
+  #state: State = 'begin';
+  #delimiter: Delimiter = '\n';
   /** Of the command that isn't whole. */
-  #line: Buffer | null;
-  #lineBytes: number;
-  #size: number;
-  #sizeBytes: number;
+  #line: Buffer | null = null;
+  #lineBytes = 0;
+  #size = 0;
+  #sizeBytes = 0;
   /** Of the chunk. */
-  #leftBytes: number;
+  #leftBytes = 0;
 
   constructor(target: ParserTarget) {
-    this.isHeld = false;
     this.#target = target;
-    this.#state = 'begin';
-    this.#delimiter = '\n';
-    this.#line = null;
-    this.#lineBytes = 0;
-    this.#size = 0;
-    this.#sizeBytes = 0;
-    this.#leftBytes = 0;
   }
 
   /** An old command without its newline. */

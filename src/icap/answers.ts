@@ -7,7 +7,7 @@ import type { ScanFacts } from '../scan/scan-facts.js';
 
 export const CONTINUE = Buffer.from('ICAP/1.0 100 Continue\r\n\r\n');
 
-const REASONS: Readonly<Record<number, string>> = {
+export const REASONS: Readonly<Record<number, string>> = {
   200: 'OK',
   204: 'No Modifications Needed',
   400: 'Bad request',
@@ -28,36 +28,10 @@ export function tagOf(engine: Pick<Engine, 'description' | 'identity'> | null): 
   return `"${createHash('sha256').update(text).digest('hex').slice(0, TAG_CHARACTERS)}"`;
 }
 
-interface Answer {
-  readonly status: number;
-  readonly tag: string;
-  /** The connection ends with it. */
-  readonly isLast: boolean;
-  readonly encapsulated: string;
-  readonly headers: readonly string[];
-}
-
 export const NO_BODY = 'null-body=0';
 
-export function headOf({ status, tag, isLast, encapsulated, headers }: Answer): string {
-  return [
-    `ICAP/1.0 ${status} ${REASONS[status] ?? 'Error'}`,
-    `ISTag: ${tag}`,
-    ...headers,
-    `Connection: ${isLast ? 'close' : 'keep-alive'}`,
-    `Encapsulated: ${encapsulated}`,
-    '\r\n',
-  ].join('\r\n');
-}
-
 /** The answer to OPTIONS, for a service of any name. */
-export function optionsOf({
-  version,
-  connections,
-}: {
-  readonly version: string;
-  readonly connections: number;
-}): string[] {
+export function optionsOf(version: string, connections: number): string[] {
   return [
     'Methods: REQMOD, RESPMOD',
     `Service: Sluice ${version}`,
@@ -79,31 +53,21 @@ export function noticeHeader(notice: string): string {
   return `X-Sluice-Notice: ${headerText(notice)}`;
 }
 
-/** `type` as c-icap and others have it: 0 is a virus, 2 a content that could not be looked into. Resolution 2: blocked. */
-function foundHeaders(type: 0 | 2, threat: string, filename: string): string[] {
-  const name = headerText(threat).replaceAll(';', ',');
+/** Type as c-icap and others have it: 0 is a virus, 2 a content that could not be looked into. Resolution 2: blocked. */
+export function blockedHeaders({ kind, reason, filename }: Blocked): string[] {
+  const threat = headerText(reason).replaceAll(';', ',');
   return [
-    `X-Infection-Found: Type=${type}; Resolution=2; Threat=${name};`,
-    `X-Violations-Found: 1\r\n\t${headerText(filename) || '-'}\r\n\t${name}\r\n\t0\r\n\t2`,
+    kind === 'infected' ? `X-Virus-ID: ${headerText(reason)}` : noticeHeader(reason),
+    `X-Infection-Found: Type=${kind === 'infected' ? 0 : 2}; Resolution=2; Threat=${threat};`,
+    `X-Violations-Found: 1\r\n\t${headerText(filename) || '-'}\r\n\t${threat}\r\n\t0\r\n\t2`,
     'X-Response-Info: Blocked',
   ];
 }
 
-export function infectedHeaders(virusName: string, filename: string): string[] {
-  return [`X-Virus-ID: ${headerText(virusName)}`, ...foundHeaders(0, virusName, filename)];
-}
-
-export function incompleteHeaders(reason: string, filename: string): string[] {
-  return [noticeHeader(reason), ...foundHeaders(2, reason, filename)];
-}
-
-/** What stands in a template for what was found. */
-interface Blocked {
-  readonly title: string;
-  readonly reason: string;
-  readonly filename: string;
-  readonly requestId: string;
-}
+const TITLES = {
+  infected: 'Blocked: malware was found',
+  incomplete: 'Blocked: the content could not be looked at as a whole',
+} as const;
 
 export const BLOCK_PAGE = `<!doctype html>
 <html lang="en">
@@ -120,9 +84,12 @@ export const BLOCK_PAGE = `<!doctype html>
 export function blockedResponse(
   template: string,
   blocked: Blocked,
+  requestId: string,
 ): { readonly header: Buffer; readonly body: Buffer } {
+  const { kind, reason, filename } = blocked;
+  const said = { title: TITLES[kind], reason, filename, requestId };
   const page = template.replace(/\{\{(title|reason|filename|requestId)\}\}/g, (text, name: string) => {
-    const value = Object.entries(blocked).find(([key]) => key === name)?.[1];
+    const value = Object.entries(said).find(([key]) => key === name)?.[1];
     return typeof value === 'string' ? escaped(value) : text;
   });
   const body = Buffer.from(page, 'utf8');
@@ -153,11 +120,17 @@ function escaped(text: string): string {
 /** What becomes of what could not be looked at as a whole. */
 export type IncompletePolicy = 'block' | 'pass';
 
+/** `reason`: the name of the signature, or why it could not be looked at as a whole. */
+interface Blocked {
+  readonly kind: 'infected' | 'incomplete';
+  readonly reason: string;
+  readonly filename: string;
+}
+
 export type Outcome =
   /** `notice`: what the client should know all the same. */
   | { readonly kind: 'pass'; readonly notice: string | null }
-  | { readonly kind: 'infected'; readonly virusName: string; readonly filename: string }
-  | { readonly kind: 'incomplete'; readonly reason: string; readonly filename: string }
+  | Blocked
   /** The client decides, by its own setting for a service that fails. */
   | { readonly kind: 'error'; readonly status: number; readonly reason: string };
 
@@ -176,7 +149,7 @@ export interface OutcomeSettings {
 
 export function outcomeOf(scan: ScanFacts, { incomplete, limitBytes }: OutcomeSettings): Outcome {
   const { verdict, problem, filename } = scan;
-  if (verdict?.kind === 'infected') return { kind: 'infected', virusName: verdict.virusName, filename };
+  if (verdict?.kind === 'infected') return { kind: 'infected', reason: verdict.virusName, filename };
   if (verdict !== null) return { kind: 'pass', notice: scan.notices.join(', ') || null };
   const reason = reasonOf(problem, limitBytes);
   if (reason === null) return errorOf(problem, scan.requestId);

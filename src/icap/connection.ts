@@ -9,26 +9,24 @@ import {
   ICAP_SMALL_SECTION_BYTES,
   ICAP_UNREAD_BYTES,
 } from '../limits.js';
-import { Intake, type IntakeOwner } from '../listening.js';
+import { Connection } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { StreamAccount } from '../scan/stream-scan.js';
-import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import {
+  blockedHeaders,
   blockedResponse,
   CONTINUE,
   errorOf,
-  headOf,
   type IncompletePolicy,
-  incompleteHeaders,
-  infectedHeaders,
   NO_BODY,
   NOTHING_TO_SCAN,
   noticeHeader,
   type Outcome,
   optionsOf,
+  REASONS,
 } from './answers.js';
-import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
+import { chunkOf, chunksOf, Exchange } from './exchange.js';
 import { FormScan, IcapScan, type ScanOwner } from './icap-scan.js';
 import { IcapParser, type ParserTarget } from './parser.js';
 import { clientFacts, type IcapHead, IcapProblem } from './request.js';
@@ -72,109 +70,68 @@ export interface ConnectionParts {
   readonly onSurprise: (requestId: string, error: unknown) => void;
 }
 
-export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwner, TimerOwner {
+export class IcapConnection extends Connection implements ParserTarget, ScanOwner, PeerOwner {
+  protected readonly parser = new IcapParser(this);
   readonly #parts: ConnectionParts;
-  readonly #peer: Peer;
-  readonly #parser: IcapParser;
-  readonly #timer: CoarseTimer;
-  readonly #intake: Intake;
   /** Counted of the encapsulated headers of its request. */
-  #sectionBytes: number;
-  /** The client sends nothing more. */
-  #hasAll: boolean;
+  #sectionBytes = 0;
   /** Null: no request has its head. */
-  #exchange: Exchange | null;
+  #exchange: Exchange | null = null;
   /** It waits for its admission or for memory. */
-  #isHeld: boolean;
+  #isHeld = false;
   /** The answer whose body goes out. */
-  #body: ChunkedBody | null;
-  /** No request is taken after this one. */
-  #isEnding: boolean;
-  #isEnded: boolean;
+  #body: Iterator<Buffer> | null = null;
 
   constructor(parts: ConnectionParts, peer: Peer) {
+    super(peer, ICAP_HEAD_MS);
     this.#parts = parts;
-    this.#peer = peer;
-    this.#parser = new IcapParser(this);
-    this.#timer = new CoarseTimer(this);
-    this.#intake = new Intake(peer, this.#parser, this);
-    this.#sectionBytes = 0;
-    this.#hasAll = false;
-    this.#exchange = null;
-    this.#isHeld = false;
-    this.#body = null;
-    this.#isEnding = false;
-    this.#isEnded = false;
-    this.#timer.start(ICAP_HEAD_MS);
-    peer.resume();
   }
 
   /** The next answer is its last, and says so; none is waited for long. */
   retire(): void {
-    this.#isEnding = true;
-    if (!this.#isEnded && this.#exchange === null && this.#parser.isIdle) this.#timer.start(ICAP_HEAD_MS);
+    this.isEnding = true;
+    if (!this.isEnded && this.#exchange === null && this.parser.isIdle) this.timer.start(ICAP_HEAD_MS);
   }
 
   /** Takes no further request, and ends when the one that is there is answered. */
   finish(): void {
-    this.#isEnding = true;
-    if (this.#isEnded) this.#timer.start(ICAP_CLOSE_MS);
-    if (this.#isEnded || this.#exchange !== null || !this.#parser.isIdle) return;
-    this.#isEnded = true;
-    this.#peer.close();
-    this.#timer.start(ICAP_CLOSE_MS);
+    this.isEnding = true;
+    if (this.isEnded) this.timer.start(ICAP_CLOSE_MS);
+    if (this.isEnded || this.#exchange !== null || !this.parser.isIdle) return;
+    this.isEnded = true;
+    this.peer.close();
+    this.timer.start(ICAP_CLOSE_MS);
   }
 
   // Bytes in.
 
   onBytes(bytes: Buffer): void {
-    if (this.#isEnded) return;
-    if (this.#exchange === null && this.#parser.isIdle) this.#timer.start(ICAP_HEAD_MS);
-    this.#intake.take(bytes);
-    this.#afterIntake();
+    if (this.isEnded) return;
+    if (this.#exchange === null && this.parser.isIdle) this.timer.start(ICAP_HEAD_MS);
+    this.take(bytes);
   }
 
-  #pump(): void {
-    this.#intake.pump();
-    this.#afterIntake();
-  }
-
-  #afterIntake(): void {
-    if (this.#hasAll && this.#intake.isEmpty) this.#cut();
-  }
-
-  mustWait(): boolean {
-    if (this.#isEnded) return false;
+  protected mustWait(): boolean {
     const isAnswering = this.#exchange?.isOver === true;
-    return this.#isHeld || isAnswering || this.#peer.unsentBytes > ICAP_UNREAD_BYTES;
+    return this.#isHeld || isAnswering || this.peer.unsentBytes > ICAP_UNREAD_BYTES;
   }
 
-  /** The client may still read. */
-  onEnd(): void {
-    this.#hasAll = true;
-    this.#pump();
-  }
-
-  #cut(): void {
-    if (this.#isEnded) return;
-    this.#isEnding = true;
-    if (this.#exchange === null) this.#end();
+  protected onCut(): void {
+    this.isEnding = true;
+    if (this.#exchange === null) this.end(ICAP_CLOSE_MS);
     // A body that was cut has no verdict.
-    else if (!this.#exchange.isOver) this.#peer.destroy();
+    else if (!this.#exchange.isOver) this.peer.destroy();
   }
 
   onDrain(): void {
     if (this.#body !== null) this.#send(this.#body);
-    this.#pump();
+    this.pump();
   }
 
-  onClose(): void {
-    this.#timer.stop();
-    this.#isEnded = true;
+  override onClose(): void {
+    super.onClose();
     this.#giveSectionsBack();
-    this.#intake.drop();
     this.#body = null;
-    this.#parser.stop();
     const scan = this.#exchange?.scan;
     this.#exchange = null;
     scan?.onGone(new Error('The client has left'));
@@ -197,9 +154,9 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
   onHead(head: IcapHead): void {
     const exchange = new Exchange(head, uuidv7());
     this.#exchange = exchange;
-    if (head.isLast) this.#isEnding = true;
+    if (head.isLast) this.isEnding = true;
     if (exchange.isOver) this.#onOver(exchange);
-    else this.#timer.start(this.#parts.bodyTimeoutMs);
+    else this.timer.start(this.#parts.bodyTimeoutMs);
   }
 
   onChunk(sizeBytes: number): void {
@@ -219,11 +176,8 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     const content = { requestId, limitBytes, declaredBytes, refusal, filename, metadata, isKept };
     const form = exchange.openForm();
     const { admit } = account;
-    const onSurprise = this.#tellOfSurprise.bind(this);
     const scan =
-      form === null
-        ? new IcapScan(scans, this, content)
-        : new FormScan(scans, this, { ...content, form, admit, onSurprise });
+      form === null ? new IcapScan(scans, this, content) : new FormScan(scans, this, { ...content, form, admit });
     exchange.scan = scan;
     this.hold(scan);
     void scan.admitBy(admit);
@@ -248,13 +202,13 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     else if (exchange.scan === null && exchange.outcome === null) this.#refuse(exchange, exchange.declaredBytes ?? 0);
     if (isRefused || exchange.outcome !== null || exchange.scan?.isDecided) {
       exchange.isOver = true;
-      this.#parser.isHeld = true;
-      this.#timer.stop();
+      this.parser.isHeld = true;
+      this.timer.stop();
       if (exchange.outcome !== null) this.#write(exchange, exchange.outcome);
       return false;
     }
     exchange.isContinued = true;
-    this.#peer.write(CONTINUE);
+    this.peer.write(CONTINUE);
     return true;
   }
 
@@ -266,8 +220,8 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
   }
 
   #onOver(exchange: Exchange): void {
-    this.#timer.stop();
-    this.#parser.isHeld = true;
+    this.timer.stop();
+    this.parser.isHeld = true;
     if (exchange.head.method === 'OPTIONS') this.#writeOptions();
     else if (exchange.outcome !== null) this.#write(exchange, exchange.outcome);
     else if (exchange.scan === null) this.#write(exchange, NOTHING_TO_SCAN);
@@ -276,16 +230,16 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
 
   hold(scan: IcapScan): void {
     if (scan !== this.#exchange?.scan || this.#isHeld) return;
-    this.#timer.pause();
+    this.timer.pause();
     this.#isHeld = true;
-    this.#parser.isHeld = true;
+    this.parser.isHeld = true;
   }
 
   goOn(scan: IcapScan): void {
     if (scan !== this.#exchange?.scan || !this.#isHeld) return;
     this.#isHeld = false;
-    if (!this.#exchange.isOver) this.#timer.goOn();
-    this.#pump();
+    if (!this.#exchange.isOver) this.timer.goOn();
+    this.pump();
   }
 
   onProblem({ status, message }: IcapProblem): void {
@@ -293,45 +247,36 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     scan?.refuse(new Failure('badRequest', message));
     scan?.letGo();
     this.#exchange = null;
-    this.#isEnding = true;
+    this.isEnding = true;
     this.#writeHead(status, NO_BODY, [noticeHeader(message)]);
-    this.#end();
+    this.end(ICAP_CLOSE_MS);
   }
 
   // Answers out.
 
+  onSurprise(requestId: string, error: unknown): void {
+    this.#parts.onSurprise(requestId, error);
+  }
+
   answer(scan: IcapScan): void {
-    this.#tellOfSurprise(scan, scan.verdict === null ? scan.problem : null);
-    this.#respond(scan, scan.outcome(this.#parts));
-  }
-
-  turnedAway(scan: IcapScan, problem: unknown): void {
-    this.#tellOfSurprise(scan, problem);
-    this.#respond(scan, errorOf(problem, scan.requestId));
-  }
-
-  #tellOfSurprise({ requestId }: IcapScan, problem: unknown): void {
-    if (problem !== null && !(problem instanceof Failure)) this.#parts.onSurprise(requestId, problem);
-  }
-
-  #respond(scan: IcapScan, outcome: Outcome): void {
     const exchange = this.#exchange;
     if (exchange === null || exchange.scan !== scan) return;
-    if (exchange.isInPreview && !this.#isEnding) {
+    const outcome = scan.outcome(this.#parts);
+    if (exchange.isInPreview && !this.isEnding) {
       // Its end is near, and the connection is of use then.
       exchange.outcome = outcome;
-      this.#timer.start(ICAP_HEAD_MS);
+      this.timer.start(ICAP_HEAD_MS);
       return;
     }
-    this.#timer.stop();
+    this.timer.stop();
     this.#isHeld = false;
     // What still comes of the body is nobody's.
-    if (!exchange.isOver) this.#isEnding = true;
+    if (!exchange.isOver) this.isEnding = true;
     this.#write(exchange, outcome);
   }
 
   #writeOptions(): void {
-    this.#writeHead(200, NO_BODY, optionsOf(this.#parts));
+    this.#writeHead(200, NO_BODY, optionsOf(this.#parts.version, this.#parts.connections));
     this.#answered();
   }
 
@@ -341,23 +286,16 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
       case 'pass':
         this.#writeUnchanged(exchange, outcome.notice === null ? [] : [noticeHeader(outcome.notice)]);
         return;
-      case 'infected':
-        this.#writeBlocked(exchange, infectedHeaders(outcome.virusName, outcome.filename), {
-          title: 'Blocked: malware was found',
-          reason: outcome.virusName,
-          filename: outcome.filename,
-        });
-        return;
-      case 'incomplete':
-        this.#writeBlocked(exchange, incompleteHeaders(outcome.reason, outcome.filename), {
-          title: 'Blocked: the content could not be looked at as a whole',
-          reason: outcome.reason,
-          filename: outcome.filename,
-        });
-        return;
       case 'error':
         this.#writeHead(outcome.status, NO_BODY, [noticeHeader(outcome.reason)]);
         this.#answered();
+        return;
+      default: {
+        const { header, body } = blockedResponse(this.#parts.blockPage, outcome, exchange.requestId);
+        this.#writeHead(200, `res-hdr=0, res-body=${header.length}`, blockedHeaders(outcome));
+        this.peer.write(Buffer.concat([header, chunkOf(body), Buffer.from('0\r\n\r\n')]));
+        this.#answered();
+      }
     }
   }
 
@@ -369,41 +307,36 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     }
     const { encapsulated, header } = exchange.unchanged();
     this.#writeHead(200, encapsulated, headers);
-    this.#peer.write(header);
+    this.peer.write(header);
     if (exchange.head.body === null) {
       this.#answered();
       return;
     }
-    this.#timer.start(this.#parts.bodyTimeoutMs);
-    this.#body = new ChunkedBody(exchange.scan?.body ?? null);
+    this.timer.start(this.#parts.bodyTimeoutMs);
+    this.#body = chunksOf(exchange.scan?.body ?? null);
     this.#send(this.#body);
   }
 
   /** A piece at a time, as the client reads. */
-  #send(body: ChunkedBody): void {
-    for (let piece = body.next(); piece !== null; piece = body.next()) {
-      this.#peer.write(piece);
-      if (this.#peer.unsentBytes > ICAP_UNREAD_BYTES) return;
+  #send(body: Iterator<Buffer>): void {
+    for (let piece = body.next(); piece.done !== true; piece = body.next()) {
+      this.peer.write(piece.value);
+      if (this.peer.unsentBytes > ICAP_UNREAD_BYTES) return;
     }
     this.#body = null;
     this.#answered();
   }
 
-  #writeBlocked(
-    { requestId }: Exchange,
-    headers: readonly string[],
-    said: { readonly title: string; readonly reason: string; readonly filename: string },
-  ): void {
-    const { header, body } = blockedResponse(this.#parts.blockPage, { ...said, requestId });
-    this.#writeHead(200, `res-hdr=0, res-body=${header.length}`, headers);
-    this.#peer.write(Buffer.concat([header, chunkOf(body), Buffer.from('0\r\n\r\n')]));
-    this.#answered();
-  }
-
   #writeHead(status: number, encapsulated: string, headers: readonly string[]): void {
-    const tag = this.#parts.tag();
-    const head = headOf({ status, tag, isLast: this.#isEnding, encapsulated, headers });
-    this.#peer.write(Buffer.from(head, 'latin1'));
+    const lines = [
+      `ICAP/1.0 ${status} ${REASONS[status] ?? 'Error'}`,
+      `ISTag: ${this.#parts.tag()}`,
+      ...headers,
+      `Connection: ${this.isEnding ? 'close' : 'keep-alive'}`,
+      `Encapsulated: ${encapsulated}`,
+      '\r\n',
+    ];
+    this.peer.write(Buffer.from(lines.join('\r\n'), 'latin1'));
   }
 
   #answered(): void {
@@ -411,37 +344,28 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     this.#exchange?.scan?.letGo();
     this.#exchange = null;
     this.#giveSectionsBack();
-    if (this.#isEnding) this.#end(isCut ? DRAIN_MS : ICAP_CLOSE_MS);
+    if (this.isEnding) this.end(isCut ? DRAIN_MS : ICAP_CLOSE_MS);
     else {
-      this.#timer.start(ICAP_IDLE_MS);
-      this.#pump();
+      this.timer.start(ICAP_IDLE_MS);
+      this.pump();
     }
-  }
-
-  #end(drainMs = ICAP_CLOSE_MS): void {
-    if (this.#isEnded) return;
-    this.#isEnded = true;
-    this.#parser.stop();
-    this.#peer.end();
-    this.#intake.drop();
-    this.#timer.start(drainMs);
   }
 
   onDue(): void {
     const exchange = this.#exchange;
-    if (this.#isEnded || this.#body !== null || this.#peer.unsentBytes > ICAP_UNREAD_BYTES) this.#peer.destroy();
+    if (this.isEnded || this.#body !== null || this.peer.unsentBytes > ICAP_UNREAD_BYTES) this.peer.destroy();
     else if (exchange !== null) this.#onSlow(exchange);
-    else if (this.#parser.isIdle) this.#end();
+    else if (this.parser.isIdle) this.end(ICAP_CLOSE_MS);
     else {
-      this.#isEnding = true;
+      this.isEnding = true;
       this.#writeHead(408, NO_BODY, []);
-      this.#end();
+      this.end(ICAP_CLOSE_MS);
     }
   }
 
   #onSlow(exchange: Exchange): void {
     const tooSlow = new Failure('uploadTooSlow', `${this.#parts.bodyTimeoutMs} ms`);
-    this.#isEnding = true;
+    this.isEnding = true;
     if (exchange.scan !== null && exchange.outcome === null) exchange.scan.refuse(tooSlow);
     else this.#write(exchange, exchange.outcome ?? errorOf(tooSlow, exchange.requestId));
   }

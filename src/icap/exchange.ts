@@ -13,13 +13,13 @@ export class Exchange {
   readonly head: IcapHead;
   readonly requestId: string;
   /** Null: nothing of the body has come. */
-  scan: IcapScan | null;
+  scan: IcapScan | null = null;
   /** All that the client sends of the body has come. */
   isOver: boolean;
   /** The client was asked for what follows the preview. */
-  isContinued: boolean;
+  isContinued = false;
   /** What it is answered with at the end of its preview, or of its body; null: nothing yet. */
-  outcome: Outcome | null;
+  outcome: Outcome | null = null;
   /** Of the body, by the HTTP headers; null: they don't say. */
   readonly declaredBytes: number | null;
   readonly filename: string;
@@ -28,10 +28,7 @@ export class Exchange {
   constructor(head: IcapHead, requestId: string) {
     this.head = head;
     this.requestId = requestId;
-    this.scan = null;
     this.isOver = head.body === null;
-    this.isContinued = false;
-    this.outcome = null;
     const { method, requestHeader, responseHeader } = head;
     const header = method === 'REQMOD' ? requestHeader : responseHeader;
     // The length of what has no body, as in an answer to HEAD, says nothing.
@@ -94,32 +91,13 @@ const ENCODING_CHARACTERS = 32;
 const NOTHING = Buffer.alloc(0);
 const END = Buffer.from('0\r\n\r\n');
 
-/** A body in chunks, copied piece by piece out of a memory that is lent. */
-export class ChunkedBody {
-  readonly #block: Block;
-  readonly #sizeBytes: number;
-  #at: number;
-  #isOver: boolean;
-
-  /** Null: it has no bytes. */
-  constructor(content: { readonly block: Block; readonly sizeBytes: number } | null) {
-    this.#block = content?.block ?? new Uint8Array(new SharedArrayBuffer(0));
-    this.#sizeBytes = content?.sizeBytes ?? 0;
-    this.#at = 0;
-    this.#isOver = false;
+/** A body in chunks, copied piece by piece out of a memory that is lent. Null: it has no bytes. */
+export function* chunksOf(content: { readonly block: Block; readonly sizeBytes: number } | null): Generator<Buffer> {
+  const { block, sizeBytes } = content ?? { block: NOTHING, sizeBytes: 0 };
+  for (let at = 0; at < sizeBytes; at += ICAP_PIECE_BYTES) {
+    yield chunkOf(block.subarray(at, Math.min(sizeBytes, at + ICAP_PIECE_BYTES)));
   }
-
-  /** Null: that was all. */
-  next(): Buffer | null {
-    if (this.#isOver) return null;
-    if (this.#at === this.#sizeBytes) {
-      this.#isOver = true;
-      return END;
-    }
-    const piece = this.#block.subarray(this.#at, Math.min(this.#sizeBytes, this.#at + ICAP_PIECE_BYTES));
-    this.#at += piece.length;
-    return chunkOf(piece);
-  }
+  yield END;
 }
 
 /** A copy of its own. */

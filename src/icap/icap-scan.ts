@@ -23,8 +23,7 @@ import { errorOf, type Outcome, type OutcomeSettings, outcomeOf, worstOf } from 
 /** The connection that it comes by. */
 export interface ScanOwner extends Stream<IcapScan> {
   answer(scan: IcapScan): void;
-  /** It was not admitted. */
-  turnedAway(scan: IcapScan, problem: unknown): void;
+  onSurprise(requestId: string, error: unknown): void;
 }
 
 interface IcapContent {
@@ -47,6 +46,8 @@ export class IcapScan extends StreamScan {
   protected readonly limitBytes: number;
   readonly #declaredBytes: number | null;
   readonly #refusal: Failure | null;
+  /** Why it was not admitted; null: it was. */
+  #rejection: unknown = null;
   protected readonly stream: ScanOwner;
 
   constructor(parts: ScanParts, owner: ScanOwner, content: IcapContent) {
@@ -62,7 +63,7 @@ export class IcapScan extends StreamScan {
 
   /** What came of it. */
   outcome(settings: OutcomeSettings): Outcome {
-    return outcomeOf(this, settings);
+    return this.#rejection === null ? outcomeOf(this, settings) : errorOf(this.#rejection, this.requestId);
   }
 
   /** As it was sent, while it is kept. */
@@ -88,11 +89,23 @@ export class IcapScan extends StreamScan {
   }
 
   protected answer(): void {
-    this.stream.answer(this);
+    this.#tellOfSurprise(this.verdict === null ? this.problem : null);
+    this.onDone();
   }
 
   protected override turnedAway(problem: unknown): void {
-    this.stream.turnedAway(this, problem);
+    this.#rejection = problem;
+    this.#tellOfSurprise(problem);
+    this.onDone();
+  }
+
+  #tellOfSurprise(problem: unknown): void {
+    if (problem !== null && !(problem instanceof Failure)) this.stream.onSurprise(this.requestId, problem);
+  }
+
+  /** It has an outcome. */
+  protected onDone(): void {
+    this.stream.answer(this);
   }
 }
 
@@ -100,24 +113,20 @@ interface FormFacts extends IcapContent {
   readonly form: UploadForm;
   /** Takes a unit for a further file. Throws a Failure. */
   readonly admit: () => Promise<Access>;
-  readonly onSurprise: (scan: IcapScan, error: unknown) => void;
 }
 
 export class FormScan extends IcapScan {
   readonly #parts: ScanParts;
   readonly #facts: FormFacts;
-  #whole: Content | null;
-  #others: readonly FileScan[];
+  #whole: Content | null = null;
+  #others: readonly FileScan[] = [];
   /** Of its files, those that have no outcome. */
-  #open: number;
+  #open = 1;
 
   constructor(parts: ScanParts, owner: ScanOwner, facts: FormFacts) {
     super(parts, owner, facts);
     this.#parts = parts;
     this.#facts = facts;
-    this.#whole = null;
-    this.#others = [];
-    this.#open = 1;
   }
 
   override chunk(bytes: Buffer): void {
@@ -141,7 +150,14 @@ export class FormScan extends IcapScan {
     this.filename = first.filename;
     this.received = views.of(first, this);
     this.#open = 1 + others.length;
-    this.#others = others.map((file) => new FileScan(this.#parts, this, { ...this.#facts, file, views }));
+    const owner: ScanOwner = {
+      // Its bytes have come, and nobody is to be kept waiting.
+      hold: () => undefined,
+      goOn: () => undefined,
+      answer: () => this.onDone(),
+      onSurprise: (requestId, error) => this.stream.onSurprise(requestId, error),
+    };
+    this.#others = others.map((file) => new FileScan(this.#parts, owner, { ...this.#facts, file, views }));
     for (const other of this.#others) void other.admitBy(this.#facts.admit);
     super.onContent(this.received, extensionOf(this.filename));
   }
@@ -151,15 +167,7 @@ export class FormScan extends IcapScan {
     super.onGone(reason);
   }
 
-  protected override answer(): void {
-    this.onFileDone();
-  }
-
-  onSurprise(scan: IcapScan, error: unknown): void {
-    this.#facts.onSurprise(scan, error);
-  }
-
-  onFileDone(): void {
+  protected override onDone(): void {
     this.#open -= 1;
     if (this.#open === 0) this.stream.answer(this);
   }
@@ -178,45 +186,16 @@ interface FileFacts extends FormFacts {
 
 /** A further file of a form: all of it is there. */
 class FileScan extends IcapScan {
-  readonly #form: FormScan;
-  /** Why it was not admitted. */
-  #refusal: unknown;
-
-  constructor(parts: ScanParts, form: FormScan, { file, views, ...facts }: FileFacts) {
-    super(parts, NOBODY, { ...facts, filename: file.filename, isKept: false, refusal: null });
-    this.#form = form;
-    this.#refusal = null;
+  constructor(parts: ScanParts, owner: ScanOwner, { file, views, ...facts }: FileFacts) {
+    super(parts, owner, { ...facts, filename: file.filename, isKept: false, refusal: null });
     this.isWhole = true;
     this.received = views.of(file, this);
-  }
-
-  protected override turnedAway(problem: unknown): void {
-    this.#refusal = problem;
-    if (!(problem instanceof Failure)) this.#form.onSurprise(this, problem);
-    this.#form.onFileDone();
   }
 
   protected override receive(): void {
     if (this.received !== null) this.onContent(this.received, extensionOf(this.filename));
   }
-
-  protected override answer(): void {
-    if (this.verdict === null && !(this.problem instanceof Failure)) this.#form.onSurprise(this, this.problem);
-    this.#form.onFileDone();
-  }
-
-  override outcome(settings: OutcomeSettings): Outcome {
-    return this.#refusal === null ? super.outcome(settings) : errorOf(this.#refusal, this.requestId);
-  }
 }
-
-/** Its bytes have come, and nobody is to be kept waiting. */
-const NOBODY: ScanOwner = {
-  hold: () => undefined,
-  goOn: () => undefined,
-  answer: () => undefined,
-  turnedAway: () => undefined,
-};
 
 /** Contents that are parts of another one, which goes back when the last of them does. */
 class Views implements Lender {
@@ -300,27 +279,20 @@ const TYPED = /(?:^|\r\n)content-type:(?![ \t]*(?:text\/plain|application\/json)
 /** Where the files lie in the body. */
 export class UploadForm extends MultipartParser {
   /** Something in it is not looked at by itself. */
-  hasFields: boolean;
+  hasFields = false;
   readonly #isForm: boolean;
-  readonly #files: FormFile[];
+  readonly #files: FormFile[] = [];
   #problem: Failure | null;
-  #name: string;
-  #isFile: boolean;
-  #offset: number;
-  #sizeBytes: number;
-  #hash: Hash | null;
+  #name = '';
+  #isFile = false;
+  #offset = 0;
+  #sizeBytes = 0;
+  #hash: Hash | null = null;
 
   constructor({ boundary, isForm }: FormType, problem: Failure | null = null) {
     super(boundary, ICAP_FORM_PARTS);
-    this.hasFields = false;
     this.#isForm = isForm;
-    this.#files = [];
     this.#problem = problem;
-    this.#name = '';
-    this.#isFile = false;
-    this.#offset = 0;
-    this.#sizeBytes = 0;
-    this.#hash = null;
   }
 
   /** What is wrong is said at the end: until then the whole body may be wanted back. */

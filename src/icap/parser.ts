@@ -34,35 +34,24 @@ const IEOF = /;[ \t]*ieof[ \t]*(?:;|$)/i;
 
 export class IcapParser {
   /** Nothing more is taken until it is false again. */
-  isHeld: boolean;
+  isHeld = false;
   readonly #target: ParserTarget;
-  #state: State;
+  #state: State = 'head';
   /** Of the line that isn't whole. An idle connection has none. */
-  #line: Buffer;
-  #lines: string[];
+  #line: Buffer = NOTHING;
+  #lines: string[] = [];
   /** Of the head, or of the trailers, so far. */
-  #blockBytes: number;
-  #start: HeadStart | null;
-  #sections: Buffer;
-  #sectionBytes: number;
+  #blockBytes = 0;
+  #start: HeadStart | null = null;
+  #sections: Buffer = NOTHING;
+  #sectionBytes = 0;
   /** Of the chunk. */
-  #leftBytes: number;
-  #isInPreview: boolean;
-  #isWhole: boolean;
+  #leftBytes = 0;
+  #isInPreview = false;
+  #isWhole = false;
 
   constructor(target: ParserTarget) {
-    this.isHeld = false;
     this.#target = target;
-    this.#state = 'head';
-    this.#line = NOTHING;
-    this.#lines = [];
-    this.#blockBytes = 0;
-    this.#start = null;
-    this.#sections = NOTHING;
-    this.#sectionBytes = 0;
-    this.#leftBytes = 0;
-    this.#isInPreview = false;
-    this.#isWhole = false;
   }
 
   /** Nothing of a request has come. */

@@ -4,12 +4,25 @@ import { isIP } from 'node:net';
 type Method = 'OPTIONS' | 'REQMOD' | 'RESPMOD';
 type BodyName = 'req-body' | 'res-body' | 'opt-body';
 
-/** The whole request but its body. */
-export interface IcapHead {
+type SectionName = 'req-hdr' | 'res-hdr' | BodyName | 'null-body';
+
+interface Section {
+  readonly name: SectionName;
+  readonly offset: number;
+}
+
+/** What is known before the encapsulated headers have come. */
+export interface HeadStart {
   readonly method: Method;
-  readonly uri: string;
   /** Names in lower case; what came several times is joined by a comma. */
   readonly headers: ReadonlyMap<string, string>;
+  readonly sections: readonly Section[];
+  /** Of the encapsulated headers together. */
+  readonly sectionBytes: number;
+}
+
+/** The whole request but its body. */
+export interface IcapHead extends HeadStart {
   /** Headers of the HTTP request, with the empty line behind them; null: they are not there. */
   readonly requestHeader: Buffer | null;
   readonly responseHeader: Buffer | null;
@@ -34,24 +47,7 @@ export class IcapProblem extends Error {
   }
 }
 
-type SectionName = 'req-hdr' | 'res-hdr' | BodyName | 'null-body';
-
-interface Section {
-  readonly name: SectionName;
-  readonly offset: number;
-}
-
-/** What is known before the encapsulated headers have come. */
-export interface HeadStart {
-  readonly method: Method;
-  readonly uri: string;
-  readonly headers: ReadonlyMap<string, string>;
-  readonly sections: readonly Section[];
-  /** Of the encapsulated headers together. */
-  readonly sectionBytes: number;
-}
-
-const REQUEST_LINE = /^([A-Z]+) ([!-~]+) ICAP\/(\d)\.(\d)$/;
+const REQUEST_LINE = /^([A-Z]+) [!-~]+ ICAP\/(\d)\.(\d)$/;
 const HEADER = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t -~\x80-\xff]*)$/;
 const METHODS: ReadonlySet<string> = new Set<Method>(['OPTIONS', 'REQMOD', 'RESPMOD']);
 /** Two of them would be two readings of one request. */
@@ -76,17 +72,17 @@ export function parseHead(lines: readonly string[]): HeadStart {
   const [line = '', ...rest] = lines;
   const match = REQUEST_LINE.exec(line);
   if (match === null) throw new IcapProblem(400, 'malformed request line');
-  const [, method = '', uri = '', major, minor] = match;
+  const [, method = '', major, minor] = match;
   if (major !== '1' || minor !== '0') throw new IcapProblem(505, 'ICAP/1.0 is spoken here');
   if (!isMethod(method)) throw new IcapProblem(501, 'the methods are OPTIONS, REQMOD and RESPMOD');
   const headers = parseHeaders(rest);
   const sections = parseSections(headers.get('encapsulated') ?? null, method);
-  return { method, uri, headers, sections, sectionBytes: sections.at(-1)?.offset ?? 0 };
+  return { method, headers, sections, sectionBytes: sections.at(-1)?.offset ?? 0 };
 }
 
 /** `encapsulated`: the bytes of the sections. Throws IcapProblem. */
 export function completeHead(start: HeadStart, encapsulated: Buffer): IcapHead {
-  const { method, uri, headers, sections } = start;
+  const { headers, sections } = start;
   const headerOf = (name: SectionName): Buffer | null => {
     const index = sections.findIndex((section) => section.name === name);
     const [from, to] = [sections[index], sections[index + 1]];
@@ -95,13 +91,12 @@ export function completeHead(start: HeadStart, encapsulated: Buffer): IcapHead {
     if (!bytes.subarray(-4).equals(HEADER_END)) throw new IcapProblem(400, `${name} has no end`);
     return bytes;
   };
+  const last = sections.at(-1)?.name ?? 'null-body';
   return {
-    method,
-    uri,
-    headers,
+    ...start,
     requestHeader: headerOf('req-hdr'),
     responseHeader: headerOf('res-hdr'),
-    body: bodyOf(sections.at(-1)),
+    body: last === 'null-body' || last === 'req-hdr' || last === 'res-hdr' ? null : last,
     previewBytes: previewOf(headers.get('preview') ?? null),
     allows204: listed(headers.get('allow') ?? null, '204'),
     isLast: listed(headers.get('connection') ?? null, 'close'),
@@ -164,17 +159,6 @@ function follows(sections: readonly Section[], order: readonly SectionName[]): b
     at = next;
     return isNext;
   });
-}
-
-function bodyOf(last: Section | undefined): BodyName | null {
-  switch (last?.name) {
-    case 'req-body':
-    case 'res-body':
-    case 'opt-body':
-      return last.name;
-    default:
-      return null;
-  }
 }
 
 function previewOf(text: string | null): number | null {
