@@ -9,61 +9,73 @@ import { type Stream, type StreamAccount, StreamScan } from '../scan/stream-scan
 import { within } from '../waiting/within.js';
 import type { FolderFiles } from './open-below.js';
 
-/** Where its bytes come from, and its answer goes. */
-export interface ScanOwner extends Stream<ClamdScan> {
-  answer(scan: ClamdScan, text: string): void;
-  onSurprise(scan: ClamdScan, error: unknown): void;
+/** What all scans of the protocol have in common. */
+export interface ClamdScanParts {
+  readonly scans: ScanParts;
+  /** Whose account the scans are of. */
+  readonly account: StreamAccount;
+  readonly streamLimitBytes: number;
+  /** For one read of a file: a share of the network may hang. */
+  readonly streamTimeoutMs: number;
+  readonly onSurprise: (requestId: string, error: unknown) => void;
 }
 
 /** As clamd calls what has no name. */
 export const STREAM = 'stream';
 
-interface ClamdScanFacts {
-  readonly requestId: string;
-  readonly limitBytes: number;
-  /** As its answer calls the content, in Latin-1. */
+abstract class ClamdScan extends StreamScan {
+  override readonly protocol = 'clamd';
+  protected readonly limitBytes: number;
+  /** As its answer calls the content, in Latin-1, byte by byte. */
   readonly name: string;
+  protected readonly shared: ClamdScanParts;
+
+  constructor(shared: ClamdScanParts, name: string) {
+    super(shared.scans, uuidv7());
+    this.limitBytes = shared.streamLimitBytes;
+    this.name = name;
+    this.shared = shared;
+    this.filename = shownPath(Buffer.from(name, 'latin1').toString('utf8'));
+  }
+
+  protected receive(): void {
+    this.openContent(null);
+    this.goOn();
+  }
+
+  protected answer(): void {
+    const { problem, verdict } = this;
+    if (verdict === null && !(problem instanceof Failure)) this.shared.onSurprise(this.requestId, problem);
+    this.say(textOf(this));
+  }
+
+  protected abstract say(text: string): void;
+}
+
+/** Where the bytes of a stream come from, and its answer goes. */
+export interface StreamOwner extends Stream<StreamedScan> {
+  answer(scan: StreamedScan, text: string): void;
+}
+
+/** How a command is answered. */
+export interface Framing {
   /** In front of the answer: the number of the command in its session, or nothing. */
   readonly label: string;
   readonly delimiter: string;
 }
 
-export class ClamdScan extends StreamScan {
-  override readonly protocol = 'clamd';
-  protected readonly limitBytes: number;
-  readonly name: string;
-  readonly label: string;
-  readonly delimiter: string;
-  protected readonly stream: ScanOwner;
+export class StreamedScan extends ClamdScan {
+  readonly framing: Framing;
+  protected readonly stream: StreamOwner;
 
-  constructor(parts: ScanParts, owner: ScanOwner, { requestId, limitBytes, name, label, delimiter }: ClamdScanFacts) {
-    super(parts, requestId);
-    this.limitBytes = limitBytes;
-    this.name = name;
-    this.label = label;
-    this.delimiter = delimiter;
+  constructor(shared: ClamdScanParts, owner: StreamOwner, framing: Framing) {
+    super(shared, STREAM);
+    this.framing = framing;
     this.stream = owner;
-    this.filename = shownPath(Buffer.from(name, 'latin1').toString('utf8'));
   }
 
-  protected override turnedAway(problem: unknown): void {
-    if (!(problem instanceof Failure)) this.stream.onSurprise(this, problem);
-    this.stream.answer(this, errorText(this.name, problem, this.requestId));
-  }
-
-  protected receive(): void {
-    this.openContent(null);
-    this.stream.goOn(this);
-  }
-
-  get hasFound(): boolean {
-    return this.verdict?.kind === 'infected';
-  }
-
-  protected answer(): void {
-    const { problem, verdict } = this;
-    if (verdict === null && !(problem instanceof Failure)) this.stream.onSurprise(this, problem);
-    this.stream.answer(this, textOf(this));
+  protected say(text: string): void {
+    this.stream.answer(this, text);
   }
 }
 
@@ -86,41 +98,27 @@ function oneLine(text: string): string {
 
 const READ_BYTES = 256 * 1024;
 
-export interface FileScanParts {
-  readonly scans: ScanParts;
-  /** Whose account the scans are of. */
-  readonly account: StreamAccount;
-  readonly streamLimitBytes: number;
-  /** For one read: a share of the network may hang. */
-  readonly streamTimeoutMs: number;
-  readonly onSurprise: (requestId: string, error: unknown) => void;
-}
-
 export interface FileAnswer {
   readonly kind: 'clean' | 'found' | 'failed';
   readonly text: string;
 }
 
-export class FileScan implements ScanOwner {
-  readonly #parts: FileScanParts;
+export class FileScan extends ClamdScan {
+  protected readonly stream: Stream<FileScan>;
   readonly #files: FolderFiles;
-  readonly #name: string;
   readonly #descriptor: number;
-  readonly #scan: ClamdScan;
   readonly #answered: Promise<string>;
   #answer: (text: string) => void = () => undefined;
   /** Until it is admitted, and while there is no room. */
   #isHeld = true;
   #wake: (() => void) | null = null;
 
-  /** `name`: in Latin-1, byte by byte. The descriptor stays the caller's. */
-  constructor(parts: FileScanParts, files: FolderFiles, name: string, descriptor: number) {
-    this.#parts = parts;
+  /** The descriptor stays the caller's. */
+  constructor(shared: ClamdScanParts, files: FolderFiles, name: string, descriptor: number) {
+    super(shared, name);
+    this.stream = { hold: () => this.#hold(), goOn: () => this.#goOn() };
     this.#files = files;
-    this.#name = name;
     this.#descriptor = descriptor;
-    const facts = { requestId: uuidv7(), limitBytes: parts.streamLimitBytes, name, label: '', delimiter: '' };
-    this.#scan = new ClamdScan(parts.scans, this, facts);
     this.#answered = new Promise((resolve) => {
       this.#answer = resolve;
     });
@@ -128,28 +126,29 @@ export class FileScan implements ScanOwner {
 
   /** Resolves with its line. An empty file is no scan, as an empty stream is none. */
   async run(): Promise<FileAnswer> {
+    const { account } = this.shared;
     const buffer = Buffer.allocUnsafe(READ_BYTES);
     let count: number;
     try {
       const file = await this.#files.stat(this.#descriptor);
       if (!file.isFile()) return this.#failed('Not a regular file');
-      const refusal = file.size === 0 ? null : this.#parts.account.refusal(file.size);
+      const refusal = file.size === 0 ? null : account.refusal(file.size);
       if (refusal !== null) return this.#failed(refusal.message);
       count = await this.#read(buffer, 0);
     } catch (error) {
       return this.#failed(`File can't be read: ${codeOf(error) ?? 'timeout'}`);
     }
-    if (count === 0) return { kind: 'clean', text: `${this.#name}: OK` };
-    void this.#scan.admitBy(this.#parts.account.admit);
+    if (count === 0) return { kind: 'clean', text: `${this.name}: OK` };
+    void this.admitBy(account.admit);
     await this.#handOn(buffer, count);
     const text = await this.#answered;
-    if (this.#scan.hasFound) return { kind: 'found', text };
-    return { kind: text.endsWith(': OK') ? 'clean' : 'failed', text };
+    if (this.verdict?.kind === 'infected') return { kind: 'found', text };
+    return { kind: this.verdict?.kind === 'clean' ? 'clean' : 'failed', text };
   }
 
-  onGone(reason: Error): void {
-    this.#scan.onGone(reason);
-    this.goOn();
+  override onGone(reason: Error): void {
+    super.onGone(reason);
+    this.#goOn();
     // Nobody hears an answer, and the scan has none.
     this.#answer('');
   }
@@ -157,54 +156,44 @@ export class FileScan implements ScanOwner {
   async #handOn(buffer: Buffer, first: number): Promise<void> {
     let position = 0;
     for (let count = first; count > 0; ) {
-      if (this.#isHeld) await this.#whenFree();
-      if (this.#scan.isDecided) return;
+      if (this.#isHeld) await new Promise<void>((resolve) => (this.#wake = resolve));
+      if (this.isDecided) return;
       position += count;
-      if (position > this.#parts.streamLimitBytes) {
-        this.#scan.refuse(new Failure('scanIncomplete', 'file is over STREAM_MAX_MB'));
+      if (position > this.limitBytes) {
+        this.fail(new Failure('scanIncomplete', 'file is over STREAM_MAX_MB'));
         return;
       }
-      this.#scan.chunk(buffer.subarray(0, count));
+      this.chunk(buffer.subarray(0, count));
       try {
         count = await this.#read(buffer, position);
       } catch (error) {
-        this.#scan.refuse(new Failure('scanIncomplete', `file can't be read: ${codeOf(error) ?? 'timeout'}`));
+        this.fail(new Failure('scanIncomplete', `file can't be read: ${codeOf(error) ?? 'timeout'}`));
         return;
       }
     }
-    this.#scan.end();
+    this.end();
   }
 
   async #read(buffer: Buffer, position: number): Promise<number> {
-    return await within(this.#files.read(this.#descriptor, buffer, position), this.#parts.streamTimeoutMs);
-  }
-
-  #whenFree(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-    });
+    return await within(this.#files.read(this.#descriptor, buffer, position), this.shared.streamTimeoutMs);
   }
 
   #failed(reason: string): FileAnswer {
-    return { kind: 'failed', text: `${this.#name}: ${reason} ERROR` };
+    return { kind: 'failed', text: `${this.name}: ${reason} ERROR` };
   }
 
-  hold(): void {
+  #hold(): void {
     this.#isHeld = true;
   }
 
-  goOn(): void {
+  #goOn(): void {
     this.#isHeld = false;
     this.#wake?.();
     this.#wake = null;
   }
 
-  answer(_scan: ClamdScan, text: string): void {
+  protected say(text: string): void {
     this.#answer(text);
-    this.goOn();
-  }
-
-  onSurprise(scan: ClamdScan, error: unknown): void {
-    this.#parts.onSurprise(scan.requestId, error);
+    this.#goOn();
   }
 }

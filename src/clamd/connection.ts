@@ -1,10 +1,9 @@
 // One connection of a client that speaks clamd's protocol: its commands in order, its streams as scans, its answers as they come.
-import { v7 as uuidv7 } from 'uuid';
 import { Failure } from '../errors.js';
 import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
 import { Connection } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
-import { ClamdScan, errorText, type FileScanParts, type ScanOwner, STREAM } from './clamd-scan.js';
+import { type ClamdScanParts, errorText, STREAM, StreamedScan, type StreamOwner } from './clamd-scan.js';
 import { FileWork, type WorkOwner } from './file-work.js';
 import type { FolderFiles, MachineFiles } from './open-below.js';
 import {
@@ -25,7 +24,7 @@ import {
 } from './protocol.js';
 
 /** What all connections have in common. `streamTimeoutMs`: for a stream, from its first chunk to its end; the time in which it waits for us doesn't count. */
-export interface ConnectionParts extends FileScanParts {
+export interface ConnectionParts extends ClamdScanParts {
   readonly files: MachineFiles;
   readonly version: () => string;
   readonly pool: PoolFacts;
@@ -40,7 +39,7 @@ interface Pending {
   onGone(reason: Error): void;
 }
 
-export class ClamdConnection extends Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner {
+export class ClamdConnection extends Connection implements ParserTarget, StreamOwner, WorkOwner, PeerOwner {
   protected readonly parser = new ClamdParser(this);
   readonly #parts: ConnectionParts;
   /** Open files that have come and are not asked for. */
@@ -54,7 +53,7 @@ export class ClamdConnection extends Connection implements ParserTarget, ScanOwn
   /** INSTREAM was said, and nothing of the content has come. */
   #opening: Command | null = null;
   /** The stream that is arriving. */
-  #stream: ClamdScan | null = null;
+  #stream: StreamedScan | null = null;
   /** Why the stream that is arriving is no scan. Nothing of it is looked at; it is answered at its end, so that a session goes on. */
   #refusal: Failure | null = null;
   #streamBytes = 0;
@@ -254,18 +253,12 @@ export class ClamdConnection extends Connection implements ParserTarget, ScanOwn
   }
 
   #openStream({ delimiter }: Command, firstChunkBytes: number): void {
-    const { scans, account, streamLimitBytes: limitBytes, streamTimeoutMs } = this.#parts;
+    const { account, streamTimeoutMs } = this.#parts;
     this.#opening = null;
     this.timer.start(streamTimeoutMs);
     this.#refusal = account.refusal(firstChunkBytes);
     if (this.#refusal !== null) return;
-    const scan = new ClamdScan(scans, this, {
-      requestId: uuidv7(),
-      limitBytes,
-      name: STREAM,
-      label: this.#label,
-      delimiter,
-    });
+    const scan = new StreamedScan(this.#parts, this, { label: this.#label, delimiter });
     this.#stream = scan;
     this.#unanswered.push(scan);
     this.hold(scan);
@@ -301,14 +294,14 @@ export class ClamdConnection extends Connection implements ParserTarget, ScanOwn
     if (this.mustWait()) this.parser.isHeld = true;
   }
 
-  hold(scan: ClamdScan): void {
+  hold(scan: StreamedScan): void {
     if (scan !== this.#stream) return;
     this.timer.pause();
     this.#isStreamHeld = true;
     this.parser.isHeld = true;
   }
 
-  goOn(scan: ClamdScan): void {
+  goOn(scan: StreamedScan): void {
     if (scan !== this.#stream || !this.#isStreamHeld) return;
     this.#isStreamHeld = false;
     this.timer.goOn();
@@ -317,9 +310,9 @@ export class ClamdConnection extends Connection implements ParserTarget, ScanOwn
 
   // Answers out.
 
-  answer(scan: ClamdScan, text: string): void {
+  answer(scan: StreamedScan, text: string): void {
     if (!this.#takeOut(scan)) return;
-    this.write(scan.label + text + scan.delimiter);
+    this.write(scan.framing.label + text + scan.framing.delimiter);
     if (scan === this.#stream) {
       // The rest of a content that has its answer is nobody's.
       this.#stream = null;
@@ -342,10 +335,6 @@ export class ClamdConnection extends Connection implements ParserTarget, ScanOwn
       if (this.#unanswered.length === 0 && this.#stream === null) this.timer.start(CLAMD_COMMAND_MS);
       this.pump();
     }
-  }
-
-  onSurprise(scan: ClamdScan, error: unknown): void {
-    this.#parts.onSurprise(scan.requestId, error);
   }
 
   write(text: string): void {

@@ -2,7 +2,7 @@
 import { Failure } from '../errors.js';
 import { CLAMD_COMMAND_MS, CLAMD_FOLDER_DEPTH, CLAMD_MULTISCAN_FILES } from '../limits.js';
 import { startCoarseTimer } from '../waiting/coarse-timer.js';
-import { type FileAnswer, FileScan, type FileScanParts } from './clamd-scan.js';
+import { type ClamdScanParts, type FileAnswer, FileScan, type Framing } from './clamd-scan.js';
 import { type FolderFiles, type Opened, withoutSlashes } from './open-below.js';
 import { type PathWord, pathRefused } from './protocol.js';
 
@@ -15,26 +15,21 @@ export interface WorkOwner {
   onWorkEnded(work: FileWork): void;
 }
 
-interface WorkFacts {
-  readonly label: string;
-  readonly delimiter: string;
-}
-
 export class FileWork {
-  readonly #parts: FileScanParts;
+  readonly #parts: ClamdScanParts;
   readonly #files: FolderFiles;
   readonly #owner: WorkOwner;
-  readonly #facts: WorkFacts;
+  readonly #framing: Framing;
   readonly #running = new Set<FileScan>();
   #isGone = false;
   #hasFound = false;
   #hasFailed = false;
 
-  constructor(parts: FileScanParts, files: FolderFiles, owner: WorkOwner, facts: WorkFacts) {
+  constructor(parts: ClamdScanParts, files: FolderFiles, owner: WorkOwner, framing: Framing) {
     this.#parts = parts;
     this.#files = files;
     this.#owner = owner;
-    this.#facts = facts;
+    this.#framing = framing;
   }
 
   /** SCAN and its like. A trailing slash is left out, as by clamd. */
@@ -144,7 +139,7 @@ export class FileWork {
 
   /** A client that reads nothing has as long as for a command. */
   async #line(text: string): Promise<void> {
-    this.#owner.write(this.#facts.label + text + this.#facts.delimiter);
+    this.#owner.write(this.#framing.label + text + this.#framing.delimiter);
     const timer = startCoarseTimer(CLAMD_COMMAND_MS, () => this.#owner.destroy());
     await this.#owner.whenRead();
     timer.stop();

@@ -65,7 +65,6 @@ export function createPosts(options: DiallingOptions) {
       const url = allowed(guard.checkUrl(text));
       const late = new Failure('downloadFailed', TOO_SLOW);
       const deadline = startDeadline(timeoutMs, new AbortController().signal, late);
-      deadline.start();
       try {
         const response = await dial(url, deadline.signal, options, message);
         response.close();

@@ -18,7 +18,7 @@ import {
 } from '../scan/http/part-headers.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
-import { errorOf, type Outcome, type OutcomeSettings, outcomeOf, worstOf } from './answers.js';
+import { type Outcome, type OutcomeSettings, outcomeOf, worstOf } from './answers.js';
 
 /** The connection that it comes by. */
 export interface ScanOwner extends Stream<IcapScan> {
@@ -46,8 +46,6 @@ export class IcapScan extends StreamScan {
   protected readonly limitBytes: number;
   readonly #declaredBytes: number | null;
   readonly #refusal: Failure | null;
-  /** Why it was not admitted; null: it was. */
-  #rejection: unknown = null;
   protected readonly stream: ScanOwner;
 
   constructor(parts: ScanParts, owner: ScanOwner, content: IcapContent) {
@@ -63,7 +61,7 @@ export class IcapScan extends StreamScan {
 
   /** What came of it. */
   outcome(settings: OutcomeSettings): Outcome {
-    return this.#rejection === null ? outcomeOf(this, settings) : errorOf(this.#rejection, this.requestId);
+    return outcomeOf(this, settings);
   }
 
   /** As it was sent, while it is kept. */
@@ -89,18 +87,9 @@ export class IcapScan extends StreamScan {
   }
 
   protected answer(): void {
-    this.#tellOfSurprise(this.verdict === null ? this.problem : null);
+    const { problem, verdict } = this;
+    if (verdict === null && !(problem instanceof Failure)) this.stream.onSurprise(this.requestId, problem);
     this.onDone();
-  }
-
-  protected override turnedAway(problem: unknown): void {
-    this.#rejection = problem;
-    this.#tellOfSurprise(problem);
-    this.onDone();
-  }
-
-  #tellOfSurprise(problem: unknown): void {
-    if (problem !== null && !(problem instanceof Failure)) this.stream.onSurprise(this.requestId, problem);
   }
 
   /** It has an outcome. */
@@ -151,7 +140,7 @@ export class FormScan extends IcapScan {
     this.received = views.of(first, this);
     this.#open = 1 + others.length;
     const owner: ScanOwner = {
-      // Its bytes have come, and nobody is to be kept waiting.
+      // Their bytes have come, and nobody is to be kept waiting.
       hold: () => undefined,
       goOn: () => undefined,
       answer: () => this.onDone(),

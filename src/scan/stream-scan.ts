@@ -25,12 +25,7 @@ export abstract class StreamScan extends Scan {
   /** Called with this scan alone. */
   protected abstract readonly stream: Stream<this>;
 
-  /** It was dropped before it began, for a Failure or for what nobody foresaw. */
-  protected turnedAway(_problem: unknown): void {
-    // One that is admitted from the first never is.
-  }
-
-  /** Begins when a unit of the account was taken. */
+  /** Begins when a unit of the account was taken. Without one it is answered at once, and has no row. */
   async admitBy(admit: () => Promise<Access>): Promise<void> {
     try {
       const access = await admit();
@@ -43,7 +38,8 @@ export abstract class StreamScan extends Scan {
 
   #turnAway(problem: unknown): void {
     this.drop();
-    this.turnedAway(problem);
+    this.problem = problem;
+    this.answer();
   }
 
   /** The most that room was asked for. Throws Failure: why there is no verdict. */
