@@ -5,7 +5,7 @@ import { canShareListener, openListener } from '../http/listener.js';
 import { CLAMD_FILE_SYSTEMS, CLAMD_FILE_THREADS } from '../limits.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
-import { type OpenPlaces, openPlaces } from '../service/places.js';
+import { openPlaces, type Places } from '../service/places.js';
 import { systemProgram } from '../store/embedded/account.js';
 import { createUpdater, UPDATE_EVERY_MS } from '../supervisor/keep-updated.js';
 import { fewRights, setCoreDumps } from '../supervisor/own-process.js';
@@ -77,7 +77,7 @@ async function superviseOn(sockets: Sockets, wanted: Config, log: Log, leaveFile
 
 interface Sockets {
   readonly listener: number | null;
-  readonly places: OpenPlaces;
+  readonly places: Places;
 }
 
 interface Held extends Sockets {
@@ -104,7 +104,7 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
       suspects,
       update,
       listener: held.listener,
-      places: held.places.places.sockets,
+      places: held.places.sockets,
       shares: config.processes > 1 ? createShares() : null,
       onStop: () => held.places.close(),
       store: held.store,

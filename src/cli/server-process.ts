@@ -12,7 +12,7 @@ import { messageOfError } from '../error-text.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { comeFirst } from '../process-addon.js';
-import { inheritedPlaces, type OpenPlaces, openPlaces } from '../service/places.js';
+import { inheritedPlaces, openPlaces, type Places } from '../service/places.js';
 import type { Service } from '../service/service.js';
 import {
   LISTENER_DESCRIPTOR,
@@ -65,12 +65,12 @@ async function serveUntil(
     return EXIT_CLEAN;
   }
   const listener = supervisor.start.inheritsListener ? LISTENER_DESCRIPTOR : null;
-  let places: OpenPlaces | null = null;
+  let places: Places | null = null;
   let service: Service;
   let parts: ServerParts;
   try {
     places = await placesOf(supervisor.start, config);
-    parts = { config, log, supervisor, listener, places: places.places, stop };
+    parts = { config, log, supervisor, listener, places, stop };
     const prepared = await prepareService(parts);
     if (prepared === null) {
       places.release();
@@ -102,7 +102,7 @@ async function serveUntil(
 }
 
 /** Those that it was given, or its own. */
-async function placesOf({ places, sharePlace }: StartOrder, config: Config): Promise<OpenPlaces> {
+async function placesOf({ places, sharePlace }: StartOrder, config: Config): Promise<Places> {
   if (places === undefined) return await openPlaces(config);
   return inheritedPlaces(places, LISTENER_DESCRIPTOR + 1, sharePlace ?? null);
 }

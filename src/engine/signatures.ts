@@ -71,6 +71,11 @@ export function loadSignatures(options: SignatureOptions) {
   const upkeep = startUpkeep(loading, scratch, { scanTimeoutMs: options.scanTimeoutMs, onEvent });
   return {
     state: loading.state,
+    /** The one that serves; null: none does. */
+    engine(): Engine | null {
+      const state = loading.state();
+      return state.kind === 'ready' ? state.engine : null;
+    },
     /** Resolves when the engine can scan; rejects with the reason when the first load fails. */
     ready: () => loads.first,
     reload: loads.reload,

@@ -12,7 +12,6 @@ import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
 import { type Config, ownIssuer, readVersion } from '../config/config.js';
-import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
 import { createStandings } from '../engine/standing.js';
 import type { ScanPool } from '../engine/threads/pool.js';
@@ -230,10 +229,7 @@ function keyRoutes(
   { table, waits }: OpenAccepted,
   others: readonly KeyRoute[],
 ): Route[] {
-  const engine = (): Engine | null => {
-    const state = signatures.state();
-    return state.kind === 'ready' ? state.engine : null;
-  };
+  const { engine } = signatures;
   const parts = { sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: table, waits, engine };
   const reads = createScanRoutes(parts);
   const account = createAccountRoute({ admission, sqlOf: postgres.requests });
@@ -260,9 +256,9 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
     const { withKey } = openScans(config, log, parts, rest);
     const handle = createRouter([withKey], (_exchange, error) => log.warn({ err: error }, 'a first scan'));
     const place = { host: '127.0.0.1', port: 0, library, handle, onEnd: () => undefined };
-    const before = signatures.state();
+    const engine = signatures.engine();
     const scans = await scanForItself(() => startServer(place), config.scanThreads);
-    if (before.kind === 'ready') metrics.leaveOut(before.engine.epoch, scans);
+    if (engine !== null) metrics.leaveOut(engine.epoch, scans);
     await askStores(parts);
     log.info({ scans, warmUpMillis: Math.round(performance.now() - startedMs) }, 'ready');
   } catch (error) {

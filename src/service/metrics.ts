@@ -215,7 +215,7 @@ function addMemory(figures: Figures, kind: 'upload' | 'download', memory: Upload
 }
 
 function addSignatures(figures: Figures, { signatures, standing, loads }: MetricsParts): void {
-  const engine = () => servingOf(signatures)?.engine ?? null;
+  const { engine } = signatures;
   figures.counter(
     'sluice_signature_loads_total',
     'Loads of signatures by this process, the first one included, by what came of them: loaded, or failed.',
@@ -237,7 +237,10 @@ function addSignatures(figures: Figures, { signatures, standing, loads }: Metric
   figures.flag(
     'sluice_signatures_reload_failed',
     '1: newer signatures could not be loaded, the old ones go on.',
-    () => servingOf(signatures)?.reload.kind === 'failed',
+    () => {
+      const state = signatures.state();
+      return state.kind === 'ready' && state.reload.kind === 'failed';
+    },
   );
   figures.flag(
     'sluice_engine_stands_in',
@@ -269,7 +272,7 @@ function addGates(
   signatures: MetricsParts['signatures'],
   own: { readonly epoch: number; readonly scans: number },
 ): void {
-  const engine = () => servingOf(signatures)?.engine ?? null;
+  const { engine } = signatures;
   const gates = () => engine()?.gates ?? null;
   const statistics = () => gates()?.statistics() ?? null;
   figures.gauge(
@@ -307,9 +310,4 @@ function addGates(
     () => statistics()?.inVain ?? 0,
   );
   figures.gauge('sluice_gates_noisy', 'Gates that hit in vain since the load.', () => statistics()?.noisy.length ?? 0);
-}
-
-function servingOf(signatures: MetricsParts['signatures']) {
-  const state = signatures.state();
-  return state.kind === 'ready' ? state : null;
 }

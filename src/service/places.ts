@@ -15,26 +15,22 @@ export interface Places {
   readonly sockets: ReadonlyMap<PlaceName, number>;
   /** What of the connections is this process's. */
   readonly shareOf: ShareOf;
-}
-
-/** As a listener takes it: none or one. */
-export function socketsAt({ sockets }: Places, name: PlaceName, way: Way): ListeningSocket[] {
-  const descriptor = sockets.get(name);
-  return descriptor === undefined ? [] : [{ way, descriptor }];
-}
-
-export interface OpenPlaces {
-  readonly places: Places;
   /** Nobody can connect any more, once the processes that have them have closed theirs. */
   close(): void;
   /** What lies in the file system is removed. */
   release(): void;
 }
 
+/** As a listener takes it: none or one. */
+export function socketsAt({ sockets }: Pick<Places, 'sockets'>, name: PlaceName, way: Way): ListeningSocket[] {
+  const descriptor = sockets.get(name);
+  return descriptor === undefined ? [] : [{ way, descriptor }];
+}
+
 type Settings = Pick<Config, 'clamd' | 'icap'>;
 
 /** Rejects when one of them can't be had. */
-export async function openPlaces({ clamd, icap }: Settings): Promise<OpenPlaces> {
+export async function openPlaces({ clamd, icap }: Settings): Promise<Places> {
   const places = new Map<PlaceName, number>();
   if ((clamd !== null || icap !== null) && !canShareListener()) {
     throw new Error('CLAMD_SOCKET, CLAMD_PORT and ICAP_PORT need the native addon: run "npm run build"');
@@ -45,7 +41,8 @@ export async function openPlaces({ clamd, icap }: Settings): Promise<OpenPlaces>
   const path = clamd?.socketPath ?? null;
   if (clamd !== null && path !== null) places.set('clamdSocket', await openSocket(path, clamd));
   return {
-    places: { sockets: places, shareOf: () => null },
+    sockets: places,
+    shareOf: () => null,
     close() {
       for (const descriptor of places.values()) closeSync(descriptor);
       places.clear();
@@ -57,11 +54,7 @@ export async function openPlaces({ clamd, icap }: Settings): Promise<OpenPlaces>
 }
 
 /** Those that a process was given, in this order, from a descriptor on. They are its giver's to release. `sharePlace`: its place among the processes. */
-export function inheritedPlaces(
-  names: readonly string[],
-  firstDescriptor: number,
-  sharePlace: number | null,
-): OpenPlaces {
+export function inheritedPlaces(names: readonly string[], firstDescriptor: number, sharePlace: number | null): Places {
   const places = new Map<PlaceName, number>();
   for (const [index, name] of names.entries()) {
     const known = placeNames.find((each) => each === name);
@@ -70,7 +63,7 @@ export function inheritedPlaces(
   const shares = names.indexOf(SHARES);
   const isAlone = shares < 0 || sharePlace === null;
   const shareOf: ShareOf = isAlone ? () => null : joinShares(firstDescriptor + shares, sharePlace);
-  return { places: { sockets: places, shareOf }, close: () => undefined, release: () => undefined };
+  return { sockets: places, shareOf, close: () => undefined, release: () => undefined };
 }
 
 /** Without networks it is the loopback's alone. */

@@ -65,8 +65,8 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     files: new MachineFiles(clamd.paths),
     account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, log, missing: 'clamdAccountMissing' }),
     version() {
-      const state = signatures.state();
-      return state.kind === 'ready' ? versionOf(state.engine) : 'ClamAV';
+      const engine = signatures.engine();
+      return engine === null ? 'ClamAV' : versionOf(engine);
     },
     reload: () => void signatures.reload(),
     onSurprise: tellOfSurprises(log),
@@ -124,8 +124,7 @@ function tagKeeper(signatures: Signatures): () => string {
   let epoch = 0;
   let tag = tagOf(null);
   return () => {
-    const state = signatures.state();
-    const engine = state.kind === 'ready' ? state.engine : null;
+    const engine = signatures.engine();
     if ((engine?.epoch ?? 0) !== epoch) {
       epoch = engine?.epoch ?? 0;
       tag = tagOf(engine);

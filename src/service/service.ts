@@ -67,8 +67,7 @@ export async function startService(config: Config, log: EventLog, engine: Starte
         ...http,
         /** The engine that is wanted serves, not one that stands in for it, and not none. */
         get isComplete() {
-          const state = signatures.state();
-          return state.kind === 'ready' && state.engine.standsInFor === null;
+          return signatures.engine()?.standsInFor === null;
         },
         /** Reads the signatures again; resolves when that has been done, well or not. */
         reloadSignatures: () => signatures.reload(),
