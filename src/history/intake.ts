@@ -1,4 +1,5 @@
 // Scans on their way into the journal's file: those of one turn of the event loop go with one write, before any of them is answered. At once where the disk is quick, otherwise one write after the other on another thread.
+import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../errors.js';
 import { rowEnd, rowStart, type ScanRow, storableRow } from './scan-row.js';
 import { appendNow, appendTo, FRAME_MAX_BYTES, type Segment, writeFrame } from './segment.js';
@@ -28,8 +29,8 @@ interface IntakeOptions {
 
 /** Scans that wait in memory for the disk. Each is one in flight; more means that the disk has stopped. */
 const WAITING_BYTES = 8 * 1024 * 1024;
-/** After a write that failed, scans that come this much later try again, not all of them. */
-const REFUSE_MS = 1_000;
+/** After a write that failed no scan is taken until a trial of the journal's own goes well: nobody's scan is lost for it, and who asks hears how it is. */
+const TRY_MS = 1_000;
 /** A write that keeps the process waiting for so long says that the disk is busy: for a while another thread waits for it. */
 const SLOW_WRITE_MS = 2;
 const ASIDE_MS = 1_000;
@@ -46,7 +47,8 @@ export function createIntake(options: IntakeOptions) {
   let waiting: Turn[] = [];
   let waitingBytes = 0;
   let writing: Promise<void> | null = null;
-  let failedAtMs = Number.NEGATIVE_INFINITY;
+  let isFailing = false;
+  let isTrying = false;
   let asideUntilMs = 0;
   let isClosed = false;
 
@@ -56,7 +58,7 @@ export function createIntake(options: IntakeOptions) {
     const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
     if (heldBytes + segments.bytes() >= limitBytes) return 'The history journal is full';
     if (heldBytes >= WAITING_BYTES) return 'The disk of the history journal does not keep up';
-    return performance.now() - failedAtMs < REFUSE_MS ? 'The history journal can not be written' : null;
+    return isFailing ? 'The history journal can not be written' : null;
   }
 
   function endTurn(): void {
@@ -96,7 +98,8 @@ export function createIntake(options: IntakeOptions) {
       try {
         await appendAll(turns);
       } catch (error) {
-        failedAtMs = performance.now();
+        isFailing = true;
+        if (!isTrying) void tryUntilWritable();
         await segments.discardEmpty();
         unwritten(
           error,
@@ -106,6 +109,15 @@ export function createIntake(options: IntakeOptions) {
       for (const { endBytes } of turns) waitingBytes -= endBytes;
     }
     writing = null;
+  }
+
+  async function tryUntilWritable(): Promise<void> {
+    isTrying = true;
+    while (isFailing && !isClosed) {
+      await delay(TRY_MS, undefined, { ref: false });
+      if (await segments.isWritable()) isFailing = false;
+    }
+    isTrying = false;
   }
 
   async function appendAll(turns: readonly Turn[]): Promise<void> {
@@ -121,7 +133,7 @@ export function createIntake(options: IntakeOptions) {
 
   /** A scan is answered when it hears of it: the journal knows all rows of its write by then. */
   function written({ records }: Turn, segment: Segment, fromBytes: number): void {
-    failedAtMs = Number.NEGATIVE_INFINITY;
+    isFailing = false;
     let atBytes = fromBytes;
     for (const { row, endBytes } of records) {
       options.onRow(segment, row, atBytes, fromBytes + endBytes);

@@ -1,5 +1,5 @@
 // The segments that wait for the database: this process's own and those of the dead, in the order in which they are copied; and how they go.
-import { rm } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { messageOfError } from '../error-text.js';
 import {
@@ -11,7 +11,7 @@ import {
   segmentName,
 } from './journal-folder.js';
 import { decodeRow } from './scan-row.js';
-import { createSegment, readSegment, type Segment, seal } from './segment.js';
+import { createSegment, FRAME_MAX_BYTES, readSegment, type Segment, seal } from './segment.js';
 
 /** A new file is begun at this size: what is replayed for nothing after a crash stays small. */
 const SEGMENT_BYTES = 4 * 1024 * 1024;
@@ -102,6 +102,18 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
     async discardEmpty(): Promise<void> {
       const last = segments.find((one) => one === current);
       if (last !== undefined && last.descriptor === null && last.readBytes === last.endBytes) await finish(last);
+    },
+    /** Whether the longest row could be written, as tried beside the segments. */
+    async isWritable(): Promise<boolean> {
+      const path = join(own.path, 'trial');
+      try {
+        await writeFile(path, Buffer.alloc(FRAME_MAX_BYTES));
+        await rm(path);
+        return true;
+      } catch {
+        await rm(path, { force: true }).catch(() => undefined);
+        return false;
+      }
     },
     /** Rows have come. */
     arrived(): void {
