@@ -51,6 +51,29 @@ constexpr Format kFormats[] = {
     {1024, "\x10\x20\xf5\xf2", "F2FS"},
     {0, "-rom1fs-", "romfs"},
     {0, std::string_view("\x3a\xff\x26\xed\x01\0", 6), "Android sparse"},
+    {65'588, "ReIsErFs", "ReiserFS"},
+    {65'588, "ReIsEr2Fs", "ReiserFS"},
+    {65'588, "ReIsEr3Fs", "ReiserFS"},
+    {0, std::string_view("UBI#\x01\0\0\0", 8), "UBI"},
+    {0, "\x31\x18\x10\x06", "UBIFS"},
+    // The mark of an erased block, an entry of a folder, and a part of a file, in both orders of bytes.
+    {0, "\x85\x19\x03\x20", "JFFS2"},
+    {0, "\x85\x19\x01\xe0", "JFFS2"},
+    {0, "\x85\x19\x02\xe0", "JFFS2"},
+    {0, "\x19\x85\x20\x03", "JFFS2"},
+    {0, "\x19\x85\xe0\x01", "JFFS2"},
+    {0, "\x19\x85\xe0\x02", "JFFS2"},
+    {0, "bvx1", "LZFSE"},
+    {0, "bvx2", "LZFSE"},
+    {0, "bvxn", "LZFSE"},
+    {0, "bvx-", "LZFSE"},
+    {0, "RZIP\x02", "rzip"},
+    {0, "DMS!", "DMS"},
+    {0, "ALZ\x01", "ALZ"},
+    {0, "!BDN", "PST"},
+    {0, std::string_view("PACK\0\0\0\x02", 8), "git pack"},
+    {0, std::string_view("EVF\x09\r\n\xff\0", 8), "EWF"},
+    {0, "\xca\xfe\xd0\x0d", "pack200"},
 };
 
 // The head of an archive or of an image has bytes that text doesn't have.
@@ -85,6 +108,17 @@ bool IsExt(Bytes bytes) {
   return has_blocks && block_size <= kBlockSizeMost && revision <= 1;
 }
 
+// HFS of old has two bytes, the place of its bitmap, blocks of whole sectors, and a name. libclamav opens HFS+.
+bool IsHfs(Bytes bytes) {
+  constexpr size_t kVolume = 1024;
+  constexpr uint32_t kSectorBits = 511;
+  constexpr uint8_t kNameMost = 27;
+  if (bytes.size() < 2 * kVolume || !Has(bytes, kVolume, "BD") || !Has(bytes, kVolume + 14, std::string_view("\0\x03", 2))) return false;
+  const uint32_t block = __builtin_bswap32(Word(bytes, kVolume + 20));
+  const uint8_t name = bytes[kVolume + 36];
+  return block != 0 && (block & kSectorBits) == 0 && name != 0 && name <= kNameMost;
+}
+
 // A boot sector with a jump, sectors and clusters of sizes that there are, and its name where each kind has it.
 bool IsFat(Bytes bytes) {
   constexpr size_t kSector = 512;
@@ -105,6 +139,7 @@ const char* NameOf(Bytes bytes) {
   if (IsWarc(bytes)) return "WARC";
   if (IsCompress(bytes)) return "compress";
   if (IsExt(bytes)) return "ext";
+  if (IsHfs(bytes)) return "HFS";
   return IsFat(bytes) ? "FAT" : nullptr;
 }
 

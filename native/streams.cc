@@ -83,6 +83,16 @@ End Bunzip2(Bytes bytes, Output& output, size_t& consumed) {
   }
 }
 
+// Of all streams of a content, one after the other: a stream may be of a few bytes, and a decoder takes long to make.
+struct Decoders {
+  std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> zstd{nullptr, ZSTD_freeDStream};
+  lzma_stream lzma = LZMA_STREAM_INIT;
+
+  Decoders() = default;
+  Decoders(const Decoders&) = delete;
+  ~Decoders() { lzma_end(&lzma); }
+};
+
 lzma_ret StartLzma(Kind kind, lzma_stream& stream) {
   if (kind == Kind::kXz) return lzma_stream_decoder(&stream, kMemoryLimit, 0);
 #if LZMA_VERSION >= 50040002
@@ -91,12 +101,10 @@ lzma_ret StartLzma(Kind kind, lzma_stream& stream) {
   return kind == Kind::kLzma ? lzma_alone_decoder(&stream, kMemoryLimit) : LZMA_OPTIONS_ERROR;
 }
 
-End Unlzma(Kind kind, Bytes header, Bytes bytes, Output& output, size_t& consumed) {
-  lzma_stream stream = LZMA_STREAM_INIT;
+End Unlzma(Kind kind, lzma_stream& stream, Bytes header, Bytes bytes, Output& output, size_t& consumed) {
   const lzma_ret started = StartLzma(kind, stream);
   if (started == LZMA_MEM_ERROR) throw std::bad_alloc();
   if (started != LZMA_OK) return End::kForeign;
-  const std::unique_ptr<lzma_stream, decltype(&lzma_end)> owner(&stream, lzma_end);
   stream.next_in = header.data();
   stream.avail_in = header.size();
   bool in_header = true;
@@ -120,15 +128,15 @@ End Unlzma(Kind kind, Bytes header, Bytes bytes, Output& output, size_t& consume
   }
 }
 
-End Unzstd(Bytes bytes, Output& output, size_t& consumed) {
-  const std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream(ZSTD_createDStream(), ZSTD_freeDStream);
-  if (!stream) throw std::bad_alloc();
+End Unzstd(Decoders& decoders, Bytes bytes, Output& output, size_t& consumed) {
+  if (!decoders.zstd) decoders.zstd.reset(ZSTD_createDStream());
+  if (!decoders.zstd) throw std::bad_alloc();
   ZSTD_inBuffer input{bytes.data(), bytes.size(), 0};
   for (;;) {
     const std::span<uint8_t> room = output.Room();
     if (room.empty()) return output.stopped();
     ZSTD_outBuffer target{room.data(), room.size(), 0};
-    const size_t code = ZSTD_decompressStream(stream.get(), &target, &input);
+    const size_t code = ZSTD_decompressStream(decoders.zstd.get(), &target, &input);
     output.Took(target.pos);
     consumed = input.pos;
     if (code == 0) return End::kWhole;
@@ -200,7 +208,7 @@ End Skip(Bytes bytes, size_t& consumed) {
   return End::kWhole;
 }
 
-End UnpackOne(Kind kind, Bytes bytes, Output& output, size_t& consumed) {
+End UnpackOne(Kind kind, Decoders& decoders, Bytes bytes, Output& output, size_t& consumed) {
   constexpr int kGzipWindow = 16 + MAX_WBITS;
   switch (kind) {
     case Kind::kGzip:
@@ -208,7 +216,7 @@ End UnpackOne(Kind kind, Bytes bytes, Output& output, size_t& consumed) {
     case Kind::kBzip2:
       return Bunzip2(bytes, output, consumed);
     case Kind::kZstd:
-      return Unzstd(bytes, output, consumed);
+      return Unzstd(decoders, bytes, output, consumed);
     case Kind::kLz4:
       return Unlz4(bytes, output, consumed);
     case Kind::kLz4Legacy:
@@ -216,7 +224,7 @@ End UnpackOne(Kind kind, Bytes bytes, Output& output, size_t& consumed) {
     case Kind::kSkippable:
       return Skip(bytes, consumed);
     default:
-      return Unlzma(kind, {}, bytes, output, consumed);
+      return Unlzma(kind, decoders.lzma, {}, bytes, output, consumed);
   }
 }
 
@@ -352,7 +360,8 @@ End UnpackLzma(Bytes properties, uint64_t size, Bytes bytes, Output& output) {
   std::copy_n(properties.begin(), kProperties, header.begin());
   for (size_t at = 0; at < sizeof size; at++) header[kProperties + at] = static_cast<uint8_t>(size >> (8 * at));
   size_t consumed = 0;
-  return Unlzma(Kind::kLzma, header, bytes, output, consumed);
+  Decoders decoders;
+  return Unlzma(Kind::kLzma, decoders.lzma, header, bytes, output, consumed);
 }
 
 std::optional<uint64_t> SizeInXz(Bytes bytes) {
@@ -378,9 +387,10 @@ std::optional<uint64_t> SizeInXz(Bytes bytes) {
 
 Unpacked Unpack(Kind kind, Bytes bytes, Output& output) {
   Unpacked unpacked{End::kWhole};
+  Decoders decoders;
   for (;;) {
     size_t consumed = 0;
-    unpacked.end = UnpackOne(kind, bytes.subspan(unpacked.consumed), output, consumed);
+    unpacked.end = UnpackOne(kind, decoders, bytes.subspan(unpacked.consumed), output, consumed);
     unpacked.consumed += consumed;
     if (unpacked.end == End::kCut && HasEnd(kind, bytes)) unpacked.end = End::kDamaged;
     // What has no magic was something else.

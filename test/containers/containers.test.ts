@@ -57,7 +57,7 @@ const cpio = (files: readonly File[]): Buffer =>
 
 /** Nothing but zeros, and what a format is known by. */
 const marked = (...marks: readonly [at: number, mark: Buffer | string][]): Buffer => {
-  const bytes = Buffer.alloc(8192);
+  const bytes = Buffer.alloc(68_000);
   for (const [at, mark] of marks) bytes.set(typeof mark === 'string' ? Buffer.from(mark, 'latin1') : mark, at);
   return bytes;
 };
@@ -83,6 +83,19 @@ const foreign: Record<string, Buffer> = {
   ACE: marked([7, '**ACE**']),
   ZOO: marked([0, 'ZOO 2.10 Archive.\x1a\0\0\xdc\xa7\xc4\xfd']),
   StuffIt: marked([0, 'SIT!'], [10, 'rLau']),
+  ReiserFS: marked([65_588, 'ReIsEr2Fs']),
+  UBI: marked([0, 'UBI#\x01']),
+  UBIFS: marked([0, '\x31\x18\x10\x06']),
+  JFFS2: marked([0, '\x85\x19\x03\x20']),
+  LZFSE: marked([0, 'bvx2']),
+  rzip: marked([0, 'RZIP\x02\x01']),
+  DMS: marked([0, 'DMS!']),
+  ALZ: marked([0, 'ALZ\x01']),
+  HFS: marked([1024, 'BD'], [1038, '\0\x03'], [1044, '\0\0\x02'], [1060, '\x04Disk']),
+  PST: marked([0, '!BDN'], [8, 'SM']),
+  'git pack': marked([0, 'PACK\0\0\0\x02']),
+  EWF: marked([0, 'EVF\x09\r\n\xff\0']),
+  pack200: marked([0, '\xca\xfe\xd0\x0d']),
   XFS: marked([0, 'XFSB\0\0\x10\0']),
   'stripped cpio': rpm(gz(marked([0, '07070X00000000']))),
 };
@@ -93,6 +106,8 @@ const texts = [
   'FS NTFS    ext4',
   'StuffIt (c) 1997 by Aladdin',
   'WARC/1.0 is a format',
+  'bvx2 begins LZFSE',
+  'DMS! is of the Amiga',
   'ITSF begins compiled help',
 ];
 
@@ -247,6 +262,7 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
   }
   t.equal(verdictOf(lha('-lh0-', harmless.content)), 'clean', 'LHA that is whole');
   t.equal(verdictOf(encryptedArj), 'clean, encrypted', 'an ARJ with a password');
+  t.equal(verdictOf(marked([0, 'LUKS\xba\xbe\0\x02'])), 'clean, encrypted', 'a disk with a password');
   for (const text of texts) t.equal(verdictOf(Buffer.from(`${text}.\n`)), 'clean', text);
   for (const [name, bytes] of Object.entries(foreign)) {
     t.equal(verdictOf(bytes), `incomplete: engine cannot unpack ${name}`);
@@ -259,6 +275,7 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
     marked([1080, '\x53\xef']),
     marked([510, '\x55\xaa']),
     marked([54, 'FAT12   ']),
+    marked([1024, 'BD']),
   ]) {
     t.equal(verdictOf(bytes), 'clean');
   }
@@ -270,6 +287,13 @@ t.test('a content and all that is inside of it have the time of one scan', async
   for (const bytes of [zst(slow), lzma(zst(slow))]) {
     t.equal(verdictOf(bytes), 'incomplete: engine limit exceeded: MaxScanTime');
   }
+});
+
+t.test('a stream of a few bytes takes no longer for the size of its window', async (t) => {
+  await load(t, [ownSignaturesDirectory], { maxScanTimeMs: 10_000 });
+  const frame = Buffer.from('28b52ffd008809000078', 'hex');
+  const frames = Buffer.alloc(200_000 * frame.length, frame);
+  t.equal(verdictOf(frames), 'clean');
 });
 
 t.test('what ends before its time is clean with a notice', async (t) => {
