@@ -325,9 +325,10 @@ class Loader {
     const int file = mkstemps(path.data(), kEnd.size());
     if (file == -1) throw LoadError("Cannot write to " + request_.temporary_directory + ": " + std::strerror(errno));
     close(file);
-    std::ofstream(path) << fillers;
     unsigned int beside = 0;
     try {
+      std::ofstream written(path);
+      if (!(written << fillers).flush()) throw LoadError("Cannot write to " + path);
       LoadOwn(engine_.get(), path, &beside);
     } catch (const LoadError&) {
       unlink(path.c_str());

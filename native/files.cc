@@ -15,6 +15,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <string_view>
 
 #include "allocations.h"
@@ -216,8 +217,12 @@ bool Use::Postpone(const char* path) {
   if (!whole.starts_with(parent) || whole.substr(parent.size(), 1) != "/") return false;
   const std::string_view name = whole.substr(parent.size() + 1);
   if (name.find('/') != name.npos || name.find(kFolderOfScan) == name.npos) return false;
-  folder_ = whole;
-  return true;
+  try {
+    folder_ = whole;
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 bool Use::Leave(const char* path) {

@@ -10,6 +10,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -50,12 +51,11 @@ class Channel {
   Napi::Value promise() const { return deferred_.Promise(); }
 
   // What is said to an environment that has ended is dropped: false.
-  bool Say(Message message) {
-    auto owned = std::make_unique<Message>(std::move(message));
+  bool Say(std::unique_ptr<Message> message) {
     std::lock_guard lock(mutex_);
     if (!open_) return false;
-    if (napi_call_threadsafe_function(queue_, owned.get(), napi_tsfn_nonblocking) == napi_ok) {
-      owned.release();
+    if (napi_call_threadsafe_function(queue_, message.get(), napi_tsfn_nonblocking) == napi_ok) {
+      message.release();
       return true;
     }
     open_ = false;  // The queue is closing and has taken our reference back.
@@ -121,7 +121,9 @@ class Throttle {
     if (progress < 1 && now - last_ < kProgressInterval) return;
     last_ = now;
     reached_ = progress;
-    channel_.Say({progress, std::nullopt, std::nullopt});
+    // libclamav calls this, and is C: where memory is short nobody hears of it.
+    std::unique_ptr<Message> message(new (std::nothrow) Message{progress, std::nullopt, std::nullopt});
+    if (message) channel_.Say(std::move(message));
   }
 
  private:
@@ -135,20 +137,20 @@ void StandBack() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);
 }
 
-void Load(Channel& channel, const LoadRequest& request) {
+// `outcome`: the room for it, which a load that fails for want of memory needs as well.
+void Load(Channel& channel, const LoadRequest& request, std::unique_ptr<Message> outcome) {
   if (engine::Current()) StandBack();
   Throttle throttle(channel);
   LoadObserver observer{
       [&throttle](double progress) { throttle.Offer(progress); },
       exit_gate::PassOrPark,
   };
-  Message outcome;
   uint64_t epoch = 0;
   try {
-    outcome.facts = engine::Prepare(request, observer);
-    epoch = outcome.facts->epoch;
+    outcome->facts = engine::Prepare(request, observer);
+    epoch = outcome->facts->epoch;
   } catch (const std::exception& error) {
-    outcome.failure = error.what();
+    outcome->failure = error.what();
   }
   if (!channel.Say(std::move(outcome)) && epoch > 0) engine::Discard(epoch);
   channel.Close();
@@ -159,9 +161,11 @@ void Load(Channel& channel, const LoadRequest& request) {
 Napi::Value StartLoading(Napi::Env env, LoadRequest request, Napi::Function on_progress) {
   std::shared_ptr<Channel> channel = Channel::Open(env, on_progress);
   try {
-    std::thread([channel, request = std::move(request)] { Load(*channel, request); }).detach();
+    std::thread([channel, request = std::move(request), outcome = std::make_unique<Message>()]() mutable {
+      Load(*channel, request, std::move(outcome));
+    }).detach();
   } catch (const std::exception& error) {
-    channel->Say({std::nullopt, std::nullopt, std::string("Cannot start a thread: ") + error.what()});
+    channel->Say(std::make_unique<Message>(Message{std::nullopt, std::nullopt, std::string("Cannot start a thread: ") + error.what()}));
     channel->Close();
   }
   return channel->promise();

@@ -3,6 +3,7 @@
 #include "maps.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -17,12 +18,13 @@ constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 // libclamav keeps so many bytes of one file in memory, whatever its size.
 constexpr size_t kFilled = size_t{8} * 1024 * 1024;
 
-constexpr size_t kPage = 4096;
-
 thread_local Arena arena;
 
 // As the system does it.
-size_t InPages(size_t size) { return (size + kPage - 1) / kPage * kPage; }
+size_t InPages(size_t size) {
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (size + page - 1) / page * page;
+}
 
 void* Mmap(void* address, size_t size, int protection, int flags, int descriptor, off_t offset) {
   const bool is_memory = address == nullptr && flags == kAnonymous && protection == (PROT_READ | PROT_WRITE);
