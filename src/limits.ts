@@ -116,8 +116,9 @@ export const CLAMD_OLD_COMMAND_MS = 100;
 export const CLAMD_SCANS = 16;
 /** Answers of one connection that nobody has read; more are not made meanwhile. */
 export const CLAMD_UNREAD_BYTES = 64 * 1024;
-/** Commands of clamd's protocol that look at files of one folder of CLAMD_PATHS, at a time in one process; so many more wait. A file system that hangs holds them. So it is with files that come along by FILDES, of each file system. */
+/** Commands of clamd's protocol that look at files of one folder of CLAMD_PATHS, at a time in one process. A file system that hangs holds them. So it is with files that come along by FILDES, of each file system. */
 export const CLAMD_FILE_COMMANDS = 16;
+/** Such commands that wait for that. */
 export const CLAMD_FILE_COMMANDS_WAITING = 128;
 /** Questions of these commands to the file system, at a time, of each folder. */
 export const CLAMD_FILE_CALLS = 2;
@@ -150,8 +151,9 @@ export const ICAP_HEADER_BYTES = 16 * 1024;
 export const ICAP_SECTION_BYTES = 128 * 1024;
 /** Lines of ICAP's own headers: each costs more memory than it has bytes. */
 export const ICAP_HEADER_LINES = 200;
-/** Encapsulated headers of all connections of a process that have no answer, together; beyond it 503. Those up to the second size are not counted. */
+/** Encapsulated headers of all connections of a process that have no answer, together; beyond it 503. */
 export const ICAP_SECTIONS_BYTES = 32 * 1024 * 1024;
+/** Encapsulated headers up to this size are not counted there. */
 export const ICAP_SMALL_SECTION_BYTES = 8 * 1024;
 /** The line with the size of a chunk. */
 export const ICAP_CHUNK_LINE_BYTES = 256;
