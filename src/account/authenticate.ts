@@ -8,7 +8,7 @@ import type { Sql, SqlOf } from '../store/postgres.js';
 import { Turns } from '../waiting/turns.js';
 import { parseUrl } from '../wire-text.js';
 import { findSession, REFRESH_TOKEN_MS, touchSession } from './sessions.js';
-import { type ClientAddress, createRemembered, type Strangers, throttledAs } from './strangers.js';
+import { type AddressOf, createRemembered, type Strangers, throttledAs } from './strangers.js';
 import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
 import { createUser, normaliseEmail, type UserRow } from './users.js';
 
@@ -16,7 +16,7 @@ interface AuthenticateParts {
   readonly sqlOf: SqlOf;
   readonly strangers: Strangers;
   readonly tokens: Tokens;
-  readonly clientAddress: ClientAddress;
+  readonly addressOf: AddressOf;
   readonly baseUrl: string | null;
   /** The plan of accounts that are made for identities of the trusted issuer; null: none are. */
   readonly openFor: { readonly plan: string } | null;
@@ -43,7 +43,7 @@ export function createAuthenticate(parts: AuthenticateParts): {
   readonly authenticate: Authenticate;
   readonly likelyUser: LikelyUser;
 } {
-  const { sqlOf, strangers, tokens, baseUrl, clientAddress, openFor, now, onProblem } = parts;
+  const { sqlOf, strangers, tokens, baseUrl, addressOf, openFor, now, onProblem } = parts;
   const ended = createRemembered<object>(now);
   const busy = (): Error => new Unavailable('storeBusy');
   const turns = new Turns({ ...REQUESTS, full: busy, late: busy });
@@ -91,8 +91,7 @@ export function createAuthenticate(parts: AuthenticateParts): {
   return {
     async authenticate(exchange) {
       const token = allowedToken(exchange, baseUrl);
-      const address = clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for'));
-      return await callerOf(token, throttledAs(address));
+      return await callerOf(token, throttledAs(addressOf(exchange)));
     },
     likelyUser(exchange) {
       try {

@@ -2,9 +2,9 @@
 
 import { freePlanOf, type Plans } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
-import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
+import { createRounds } from '../waiting/rounds.js';
 import { createAuthenticate } from './authenticate.js';
 import { createKeyRoutes } from './key-routes.js';
 import { type KeyNodes, tellOfEnded } from './keys.js';
@@ -15,7 +15,7 @@ import { sweepSessions } from './sessions.js';
 import { createSignIn } from './sign-in.js';
 import { createSignInRoutes } from './sign-in-routes.js';
 import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
-import { createClientAddress, createStrangers } from './strangers.js';
+import { createAddressOf, createStrangers } from './strangers.js';
 import { createThrottle, sweepAttempts } from './throttle.js';
 import { createTokens, type TrustedIssuer } from './tokens.js';
 import { createSessionRoutes, createUserRoutes } from './user-routes.js';
@@ -49,16 +49,14 @@ export async function openDashboard(options: DashboardOptions) {
   const sql = sqlOf(SERVICE);
   const strangers = createStrangers();
   const throttle = createThrottle(now);
-  const clientAddress = createClientAddress(options.trustedProxies);
+  const addressOf = createAddressOf(options.trustedProxies);
   const keys = await openSigningKeys(sql, now);
   const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
   const plan = freePlanOf(plans).name;
   const passwords = { hash: hashPassword, verify: verifyPassword };
-  const addressOf = (exchange: Exchange): string =>
-    clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for'));
   const mailer = await mailerOf(options);
   const verifyCurrent = createVerifyCurrent(throttle);
-  const signIn = await createSignIn({ sqlOf, strangers, throttle, plan, registration, passwords, now });
+  const signIn = await createSignIn({ sqlOf, strangers, throttle, plan, passwords, now });
 
   let stopped = false;
 
@@ -74,24 +72,15 @@ export async function openDashboard(options: DashboardOptions) {
       log.warn({ reason: messageOfError(error) }, 'the upkeep of sessions and keys failed; it is tried again');
     }
   }
-  let running = false;
-  const tick = (): void => {
-    // A Postgres that hangs must not be given more and more to do.
-    if (running) return;
-    running = true;
-    void upkeep().finally(() => {
-      running = false;
-    });
-  };
-  tick();
-  const timer = setInterval(tick, KEYS_RELOAD_MS);
+  const rounds = createRounds(KEYS_RELOAD_MS, upkeep);
+  void rounds.now();
 
   return {
     ...createAuthenticate({
       sqlOf,
       strangers,
       tokens,
-      clientAddress,
+      addressOf,
       baseUrl,
       openFor: registration === 'open' ? { plan } : null,
       now,
@@ -110,7 +99,7 @@ export async function openDashboard(options: DashboardOptions) {
         registration,
         passwordMail: mailer !== null,
         baseUrl,
-        clientAddress,
+        addressOf,
         now,
         onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
       }),
@@ -128,7 +117,7 @@ export async function openDashboard(options: DashboardOptions) {
     async stop(): Promise<void> {
       // What runs is ended with the connections.
       stopped = true;
-      clearInterval(timer);
+      rounds.end();
       await mailer?.stop();
     },
   };

@@ -216,7 +216,6 @@ function createDeletionRoute(parts: ProtectionRouteParts): CallerRoute {
     operation: deleteOperation,
     async handle(caller, exchange) {
       const user = await provenUser(parts, caller, exchange);
-      if (user.role === 'operator') throw new Failure('conflict', 'An operator gives the role up first');
       await parts.deleteAccount({ userId: user.id, email: user.email, address: parts.addressOf(exchange) });
       return noContent;
     },

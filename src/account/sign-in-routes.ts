@@ -13,7 +13,7 @@ import type { SqlOf } from '../store/postgres.js';
 import { fromHere, REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies, tokenOf } from './authenticate.js';
 import { endSession, isToken, ownerOfToken, refreshSession, type SignInClient } from './sessions.js';
 import type { SignedIn, SignIn } from './sign-in.js';
-import { type ClientAddress, createRemembered, STRANGERS, type Strangers, throttledAs } from './strangers.js';
+import { type AddressOf, createRemembered, STRANGERS, type Strangers, throttledAs } from './strangers.js';
 import { ACCESS_TOKEN_SECONDS, Jwks, type Tokens } from './tokens.js';
 import { EmailField, NameField, NewPasswordField, PasswordField, UserView, userView } from './users.js';
 
@@ -26,7 +26,7 @@ interface SignInRouteParts {
   readonly registration: 'open' | 'closed';
   readonly passwordMail: boolean;
   readonly baseUrl: string | null;
-  readonly clientAddress: ClientAddress;
+  readonly addressOf: AddressOf;
   readonly now: () => number;
   /** A used refresh token was shown again: by a thief, or by the user whose token was stolen. */
   readonly onReuse: (session: { readonly userId: string; readonly sessionId: string }) => void;
@@ -83,14 +83,12 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
 type Handle = (exchange: Exchange) => Promise<Reply>;
 
 function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 'refresh' | 'logout', Handle> {
-  const { sqlOf, strangers, signIn, tokens, plans, registration, baseUrl, clientAddress, now, onReuse } = parts;
+  const { sqlOf, strangers, signIn, tokens, plans, registration, baseUrl, addressOf, now, onReuse } = parts;
   const unknown = createRemembered<object>(now);
   const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
 
   function clientOf(exchange: Exchange): SignInClient {
-    const { headers } = exchange;
-    const ipAddress = clientAddress(exchange.remoteAddress(), headers.get('x-forwarded-for'));
-    return { userAgent: headers.get('user-agent') ?? '', ipAddress };
+    return { userAgent: exchange.headers.get('user-agent') ?? '', ipAddress: addressOf(exchange) };
   }
 
   async function signedIn(status: number, { user, sessionId, refreshToken }: SignedIn): Promise<Reply> {
@@ -128,7 +126,7 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
 
   async function refresh(exchange: Exchange): Promise<Reply> {
     const arrivedAt = performance.now();
-    const address = throttledAs(clientOf(exchange).ipAddress);
+    const address = throttledAs(addressOf(exchange));
     const [token, ...more] = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
     if (token === undefined || more.length > 0) throw new Failure('refreshInvalid');
     const owner = await ownerOf(token, address);
@@ -142,7 +140,7 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
 
   /** Ends the session that either token is of. A client without one, or with one that has ended, is signed out as well. */
   async function logout(exchange: Exchange): Promise<Reply> {
-    const address = throttledAs(clientOf(exchange).ipAddress);
+    const address = throttledAs(addressOf(exchange));
     const refreshTokens = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
     for (const token of refreshTokens.slice(0, LOGOUT_COOKIES_MAX)) {
       const owner = await ownerOf(token, address);

@@ -39,7 +39,6 @@ interface SignInOptions {
   readonly throttle: Throttle;
   /** Of new accounts. */
   readonly plan: string;
-  readonly registration: 'open' | 'closed';
   readonly passwords: PasswordWork;
   readonly now: () => number;
 }
@@ -49,7 +48,7 @@ const DECOY_BYTES = 32;
 export type SignIn = Awaited<ReturnType<typeof createSignIn>>;
 
 export async function createSignIn(options: SignInOptions) {
-  const { sqlOf, strangers, throttle, plan, registration, passwords, now } = options;
+  const { sqlOf, strangers, throttle, plan, passwords, now } = options;
   const sql = sqlOf(STRANGERS);
   const homes = createHomes(options);
   // Verified in place of the hash that an unknown account doesn't have: of the same costs, and nobody's password.
@@ -127,9 +126,8 @@ export async function createSignIn(options: SignInOptions) {
       return { ...session, user };
     },
 
-    /** Makes an account and signs it in. Throws Failure `registrationClosed`, `conflict`, `tooManyAttempts` or `unavailable`. */
+    /** Makes an account and signs it in. Throws Failure `conflict`, `tooManyAttempts` or `unavailable`. */
     async register(account: Credentials & { readonly name: string }, client: SignInClient): Promise<SignedIn> {
-      if (registration === 'closed') throw new Failure('registrationClosed');
       const email = normaliseEmail(account.email);
       const address = throttledAs(client.ipAddress);
       const who: Who = [address, email];

@@ -5,6 +5,7 @@ import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
 import { type Failure, Unavailable } from '../errors.js';
+import type { Exchange } from '../http/exchange.js';
 import { recentTable } from '../recent-table.js';
 import { Turns, type Who } from '../waiting/turns.js';
 
@@ -67,21 +68,23 @@ const WITH_PORT = /^(?:(\d+\.\d+\.\d+\.\d+):\d+|\[([0-9a-f:.]+)\](?::\d+)?)$/i;
 /** An IPv6 customer has a whole network of this size at least. */
 const IPV6_CUSTOMER_BITS = 64;
 
-export type ClientAddress = (remoteAddress: string, forwardedFor: string | undefined) => string;
+/** Where a request comes from. */
+export type AddressOf = (exchange: Pick<Exchange, 'remoteAddress' | 'headers'>) => string;
 
 /**
  * The right-most address that isn't a trusted proxy's: each proxy adds the address of its client at the right, so everything further left
  * may be made up. Without trusted proxies it is the connection's. `trusted` are networks in CIDR notation.
  */
-export function createClientAddress(trusted: readonly string[]): ClientAddress {
+export function createAddressOf(trusted: readonly string[]): AddressOf {
   const networks = trusted.map((network) => ipaddr.parseCIDR(network));
   const isTrusted = (address: IpAddress): boolean => networks.some((network) => isIn(address, network));
 
-  return (remoteAddress, forwardedFor) => {
+  return (exchange) => {
+    const remoteAddress = exchange.remoteAddress();
     const remote = read(remoteAddress);
     if (remote === null) return remoteAddress;
     let client = remote;
-    const claims = (forwardedFor ?? '').split(',').reverse();
+    const claims = (exchange.headers.get('x-forwarded-for') ?? '').split(',').reverse();
     for (const claim of claims) {
       if (!isTrusted(client)) break;
       const next = read(claim.trim());

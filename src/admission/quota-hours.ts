@@ -50,8 +50,14 @@ const ATTEMPTS = 5;
 export function createQuotaHours(sql: Sql, isShared = false) {
   const mayCount = isShared ? sql`(SELECT postgres_counts())` : sql`true`;
   const counts = sql`window_start, mirrored, returned, direct, direct_returned`;
-  const ofUsers = { table: sql`quota_hours`, columns: sql`user_id, NULL::uuid AS key_id, ${counts}` };
-  const ofKeys = { table: sql`key_hours`, columns: sql`user_id, key_id, ${counts}` };
+  const ofUsers = {
+    ...{ table: sql`quota_hours`, columns: sql`user_id, NULL::uuid AS key_id, ${counts}` },
+    ...{ owners: sql`users`, ids: sql`o.id`, named: sql`user_id`, unique: sql`user_id` },
+  };
+  const ofKeys = {
+    ...{ table: sql`key_hours`, columns: sql`user_id, key_id, ${counts}` },
+    ...{ owners: sql`api_keys`, ids: sql`o.id, o.user_id`, named: sql`key_id, user_id`, unique: sql`key_id` },
+  };
   const thisHour = sql`floor(extract(epoch FROM now()))::bigint / 3600 * 3600`;
   const nowSeconds = sql`floor(extract(epoch FROM now()))::bigint AS now_seconds`;
   const isCurrent = sql`window_start BETWEEN extract(epoch FROM now()) - ${CURRENT_SECONDS} AND extract(epoch FROM now()) + ${CURRENT_SECONDS}`;
@@ -64,6 +70,22 @@ export function createQuotaHours(sql: Sql, isShared = false) {
     }
     const owner = sql`SELECT user_id, id, ${thisHour} FROM api_keys WHERE id = ${keyId}`;
     return { ...ofKeys, isTheirs: sql`key_id = ${keyId}`, first: sql`(user_id, key_id, window_start) ${owner}` };
+  }
+
+  async function mirrored({ table, columns, owners, ids, named, unique }: typeof ofUsers, seen: readonly Seen[]) {
+    const rows = inOrder(seen);
+    if (rows.length === 0) return [];
+    return await sql<Row[]>`
+      INSERT INTO ${table} AS q (${named}, window_start, mirrored, returned)
+      SELECT ${ids}, s.window_start, s.counted, s.returned
+      FROM unnest(${rows.map(({ keyId, userId }) => keyId ?? userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
+        ${rows.map(({ counted }) => counted)}::integer[], ${rows.map(({ returned }) => returned)}::integer[])
+        WITH ORDINALITY AS s (id, window_start, counted, returned, place)
+      JOIN ${owners} o ON o.id = s.id
+      ORDER BY s.place
+      ON CONFLICT (${unique}, window_start) DO UPDATE
+        SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
+      RETURNING ${columns}`;
   }
 
   return {
@@ -87,8 +109,14 @@ export function createQuotaHours(sql: Sql, isShared = false) {
     /** Writes what the ledger counted, each hour once; returns the rows as they are now. */
     async mirror(seen: readonly Seen[]): Promise<QuotaHour[]> {
       const written = await Promise.all([
-        mirrorOfUsers(sql, ofUsers.columns, seen),
-        mirrorOfKeys(sql, ofKeys.columns, seen),
+        mirrored(
+          ofUsers,
+          seen.filter(({ keyId }) => keyId === undefined),
+        ),
+        mirrored(
+          ofKeys,
+          seen.filter(({ keyId }) => keyId !== undefined),
+        ),
       ]);
       return written.flat().map(hourOf);
     },
@@ -175,38 +203,6 @@ interface Place {
   readonly isTheirs: Fragment;
   /** Its row in this hour, for an INSERT. */
   readonly first: Fragment;
-}
-
-async function mirrorOfUsers(sql: Sql, columns: Fragment, seen: readonly Seen[]): Promise<readonly Row[]> {
-  const rows = inOrder(seen.filter(({ keyId }) => keyId === undefined));
-  if (rows.length === 0) return [];
-  return await sql<Row[]>`
-    INSERT INTO quota_hours AS q (user_id, window_start, mirrored, returned)
-    SELECT u.id, s.window_start, s.counted, s.returned
-    FROM unnest(${rows.map(({ userId }) => userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
-      ${rows.map(({ counted }) => counted)}::integer[], ${rows.map(({ returned }) => returned)}::integer[])
-      WITH ORDINALITY AS s (user_id, window_start, counted, returned, place)
-    JOIN users u ON u.id = s.user_id
-    ORDER BY s.place
-    ON CONFLICT (user_id, window_start) DO UPDATE
-      SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
-    RETURNING ${columns}`;
-}
-
-async function mirrorOfKeys(sql: Sql, columns: Fragment, seen: readonly Seen[]): Promise<readonly Row[]> {
-  const rows = inOrder(seen.filter(({ keyId }) => keyId !== undefined));
-  if (rows.length === 0) return [];
-  return await sql<Row[]>`
-    INSERT INTO key_hours AS q (key_id, user_id, window_start, mirrored, returned)
-    SELECT k.id, k.user_id, s.window_start, s.counted, s.returned
-    FROM unnest(${rows.map(({ keyId = '' }) => keyId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
-      ${rows.map(({ counted }) => counted)}::integer[], ${rows.map(({ returned }) => returned)}::integer[])
-      WITH ORDINALITY AS s (key_id, window_start, counted, returned, place)
-    JOIN api_keys k ON k.id = s.key_id
-    ORDER BY s.place
-    ON CONFLICT (key_id, window_start) DO UPDATE
-      SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
-    RETURNING ${columns}`;
 }
 
 /** All nodes write in the same order: two of them must not wait for each other's rows. */

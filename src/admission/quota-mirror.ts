@@ -1,6 +1,7 @@
 // What is counted of users and hours in this process, copied to Postgres: of the ledger every second, and sooner when a unit came back or few are left, since there the count goes on while the ledger is away, or starts from when it lost its own; of scans that were refused every few seconds.
 import { recentTable, USUAL } from '../recent-table.js';
 import { StoreAway } from '../store/store-error.js';
+import { createRounds } from '../waiting/rounds.js';
 import type { Count, QuotaHour } from './admission.js';
 import type { QuotaHours, RefusedHour, Seen } from './quota-hours.js';
 
@@ -146,8 +147,6 @@ const HELD_MAX = 100_000;
 
 export function createRefusals(hours: Pick<QuotaHours, 'refuse'>, onProblem: (message: string) => void) {
   let held = new Map<string, RefusedHour>();
-  let writing: Promise<void> | null = null;
-
   function add(userId: string, windowStartSeconds: number, count: number): void {
     const place = `${userId} ${windowStartSeconds}`;
     const known = held.get(place);
@@ -168,21 +167,13 @@ export function createRefusals(hours: Pick<QuotaHours, 'refuse'>, onProblem: (me
     }
   }
 
-  /** Adds what is counted to Postgres; what can't be written is kept. Rejects then. */
-  function flush(): Promise<void> {
-    writing ??= write().finally(() => {
-      writing = null;
-    });
-    return writing;
-  }
-
-  const timer = setInterval(() => {
-    flush().catch((error: unknown) => onProblem(`Refusals can't be counted in Postgres: ${String(error)}`));
-  }, WRITE_MS);
-  timer.unref();
+  const { now: flush, end: stop } = createRounds(WRITE_MS, write, (error) =>
+    onProblem(`Refusals can't be counted in Postgres: ${String(error)}`),
+  );
   return {
     count: (userId: string, windowStartSeconds: number): void => add(userId, windowStartSeconds, 1),
+    /** Adds what is counted to Postgres; what can't be written is kept. Rejects then. */
     flush,
-    stop: (): void => clearInterval(timer),
+    stop,
   };
 }

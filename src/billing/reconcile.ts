@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
+import { createRounds } from '../waiting/rounds.js';
 import type { ActiveBilling, Billing } from './billing.js';
 import { countCustomers, findUnannounced, nextCustomers } from './records.js';
 import { logProblem, StripeProblem } from './stripe.js';
@@ -152,8 +153,6 @@ export function startUpkeep({ billing, sql, log, now }: UpkeepParts) {
   const { stripe, applier } = billing.active();
   const abortion = new AbortController();
   const { signal } = abortion;
-  let running: Promise<void> | null = null;
-
   async function announceLeft(): Promise<void> {
     for (const userId of await findUnannounced(sql, stripe.livemode, ANNOUNCED_AT_ONCE)) {
       if (signal.aborted) return;
@@ -178,23 +177,14 @@ export function startUpkeep({ billing, sql, log, now }: UpkeepParts) {
     }
   }
 
-  /** One round, now; it never rejects. Calls while one runs share it. */
-  function round(): Promise<void> {
-    running ??= work().finally(() => {
-      running = null;
-    });
-    return running;
-  }
-
-  const timer = setInterval(() => void round(), EVERY_MS);
-  timer.unref();
+  const { now: round, stop } = createRounds(EVERY_MS, work);
   return {
+    /** One round, now; it never rejects. */
     round,
     /** Ends what runs, after the customers that are being read. */
     async stop(): Promise<void> {
-      clearInterval(timer);
       abortion.abort();
-      await running;
+      await stop();
     },
   };
 }

@@ -4,7 +4,6 @@ import { type Config, readConfig } from '../config/config.js';
 import { StoreError } from '../store/store-error.js';
 import { EXIT_CLEAN, EXIT_FAILED, environmentHelp, Refusal } from './output.js';
 import { findService } from './service-place.js';
-import type { NewKeyOptions } from './users.js';
 
 const COMMON_HELP = `
 Works on the store of a service, beside running servers or without them, and never makes one: on DATABASE_URL, or on what the service in DATA_DIR
@@ -45,30 +44,40 @@ The key is named by its uuid or by its value. When it ends with 2 because Redis 
 database but not yet everywhere: run it again.
 ${COMMON_HELP}`;
 
-export const DATA_DIR_OPTION = [
-  '--data-dir <dir>',
-  'the data folder of the service, in place of what is looked for',
-] as const;
+const DATA_DIR_OPTION = ['--data-dir <dir>', 'the data folder of the service, in place of what is looked for'] as const;
 const JSON_OPTION = ['--json', 'print one JSON document', false] as const;
-
-/** `usage`: its name, and arguments that need no words. */
-function addCommand(to: Command, usage: string, about: string, help = COMMON_HELP): Command {
-  return to
-    .command(usage)
-    .description(about)
-    .option(...JSON_OPTION)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', help);
-}
 
 /** Of every command about accounts. */
 interface Common {
   readonly json: boolean;
   readonly dataDir?: string;
 }
-type Place = Pick<Common, 'dataDir'>;
 
-// What a command needs is loaded when it runs.
+type Place = Pick<Common, 'dataDir'>;
+/** `work` resolves with the exit code. */
+type Run = (place: Place, work: (config: Config) => Promise<number>) => Promise<void>;
+type Work<Given> = (config: Config, given: Given) => Promise<void>;
+
+/** `load`: what it does with its arguments and options, by their names. It is loaded when the command runs. */
+function addCommand<Given>(
+  to: Command,
+  run: Run,
+  [usage, about, help = COMMON_HELP]: readonly [usage: string, about: string, help?: string],
+  load: () => Promise<Work<Given>>,
+): Command {
+  const command = to.command(usage).description(about);
+  command.option(...JSON_OPTION).option(...DATA_DIR_OPTION);
+  command.addHelpText('after', help);
+  return command.action(async () => {
+    const values = command.registeredArguments.map((argument, at) => [argument.name(), command.processedArgs[at]]);
+    const given = { ...command.opts<Common & Given>(), ...Object.fromEntries(values) };
+    await run(given, async (config) => {
+      await (await load())(config, given);
+      return EXIT_CLEAN;
+    });
+  });
+}
+
 const users = () => import('./users.js');
 const userChanges = () => import('./user-changes.js');
 const backups = () => import('./backup.js');
@@ -80,17 +89,38 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
     process.stdout.on('error', () => undefined);
     finish(await exitCodeOf(() => work(readConfig(findService(env, { dataDirectory: dataDir ?? null })))));
   };
+  const runOnNew: Run = async ({ dataDir }, work) => {
+    const { DATABASE_URL: _, ...rest } = env;
+    finish(await exitCodeOf(() => work(readConfig(dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir }))));
+  };
   const user = program.command('user').description('accounts: who has one, and what each may').helpCommand(false);
   addUserCommands(user, run);
   addStandingCommands(user, run);
-  addRecoveryCommands(user, run);
-  addCommand(program, 'audit', 'what operators and commands did to accounts, the newest first')
+  const audit = ['audit', 'what operators and commands did to accounts, the newest first'] as const;
+  addCommand(program, run, audit, async () => (await userChanges()).showAudit)
     .option('--email <email>', 'only what was done to this account')
-    .option('--rows <rows>', 'at most so many', '100')
-    .action((options: Common & { email?: string; rows: string }) =>
-      run(options, async (config) => (await userChanges()).showAudit(config, options)),
+    .option('--rows <rows>', 'at most so many', '100');
+  program
+    .command('billing')
+    .description('what users pay for')
+    .helpCommand(false)
+    .command('reconcile')
+    .description('read every customer from Stripe and repair their plans')
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', RECONCILE_HELP)
+    .action((options: Place) =>
+      run(options, async (config) => (await import('./billing.js')).reconcileBilling(config)),
     );
-  addBackupCommands(program, env, finish, run);
+  const backup = ['backup', 'write all that the database has into a file', BACKUP_HELP] as const;
+  addCommand(program, run, backup, async () => (await backups()).backUp).argument(
+    '<file>',
+    'a new one, such as sluice-2026-01-31.backup',
+  );
+  const restore = ['restore', 'make a store of what a backup has', RESTORE_HELP] as const;
+  addCommand(program, runOnNew, restore, async () => (await backups()).restore).argument(
+    '<file>',
+    'that `sluice backup` has written',
+  );
   addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
 }
 
@@ -104,115 +134,72 @@ Into DATA_DIR, or DATABASE_URL, that no service has used yet; what isn't there i
 that made the file.
 ${environmentHelp(['DATABASE_URL', 'DATABASE_USER', 'DATA_DIR'])}`;
 
-function addBackupCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void, run: Run) {
-  addCommand(program, 'backup', 'write all that the database has into a file', BACKUP_HELP)
-    .argument('<file>', 'a new one, such as sluice-2026-01-31.backup')
-    .action((file: string, options: Common) =>
-      run(options, async (config) => (await backups()).backUp(config, { file, ...options })),
-    );
-  addCommand(program, 'restore', 'make a store of what a backup has', RESTORE_HELP)
-    .argument('<file>', 'that `sluice backup` has written')
-    .action(async (file: string, options: Common) => {
-      const { DATABASE_URL: _, ...rest } = env;
-      const place = options.dataDir === undefined ? env : { ...rest, DATA_DIR: options.dataDir };
-      finish(await exitCodeOf(async () => (await backups()).restore(readConfig(place), { file, ...options })));
-    });
-}
+const RECONCILE_HELP = `
+The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one. Customers are
+read page by page; a running service learns of new plans within a minute.
+Exit codes: 0 every customer was read, 2 some could not be, or another process is at it, 78 wrong configuration, or
+billing is off, 130 interrupted.
 
-type Run = (place: Place, work: (config: Config) => Promise<void>) => Promise<void>;
+${environmentHelp(['DATABASE_URL', 'DATA_DIR', 'BASE_URL', 'PLANS', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'STRIPE_PRICES', 'STRIPE_API_BASE', 'LOG_LEVEL'])}`;
 
 function addUserCommands(user: Command, run: Run): void {
-  addCommand(user, 'add <email>', 'make an account', ADD_HELP)
+  const password = ['--password-stdin', 'read the password from stdin, 12 to 128 characters', false] as const;
+  addCommand(user, run, ['add <email>', 'make an account', ADD_HELP], async () => (await users()).addUser)
     .option('--name <name>', 'what the account is called, up to 100 characters', '')
     .option('--plan <plan>', 'one of PLANS; without it the one with the fewest scans')
-    .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
-    .action((email: string, options: Common & { name: string; plan?: string; passwordStdin: boolean }) =>
-      run(options, async (config) => (await users()).addUser(config, { email, ...options })),
-    );
-  addCommand(user, 'list', 'list the accounts, with how many keys each has').action((options: Common) =>
-    run(options, async (config) => (await users()).showUsers(config, options)),
+    .option(...password);
+  const list = ['list', 'list the accounts, with how many keys each has'] as const;
+  addCommand(user, run, list, async () => (await users()).showUsers);
+  const renew = 'give an account another password, and end all of its sessions';
+  addCommand(user, run, ['password <email>', renew, PASSWORD_HELP], async () => (await users()).resetPassword).option(
+    ...password,
   );
-  addCommand(user, 'set-plan <email>', 'put an account on another plan', PLAN_HELP)
-    .argument('<plan>', 'one of PLANS')
-    .action((email: string, plan: string, options: Common) =>
-      run(options, async (config) => (await userChanges()).setPlan(config, { email, plan, ...options })),
-    );
-  addCommand(user, 'password <email>', 'give an account another password, and end all of its sessions', PASSWORD_HELP)
-    .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
-    .action((email: string, options: Common & { passwordStdin: boolean }) =>
-      run(options, async (config) => (await users()).resetPassword(config, { email, ...options })),
-    );
-}
-
-function addRecoveryCommands(user: Command, run: Run): void {
-  addCommand(user, 'reset <email>', 'print an address where the owner of an account sets another password').action(
-    (email: string, options: Common) =>
-      run(options, async (config) => (await users()).printReset(config, { email, ...options })),
-  );
-  addCommand(
-    user,
-    'two-factor-off <email>',
-    'let an account sign in with its password alone, for who has lost phone and recovery codes',
-  ).action((email: string, options: Common) =>
-    run(options, async (config) => (await users()).turnTwoFactorOff(config, { email, ...options })),
-  );
+  const reset = ['reset <email>', 'print an address where the owner of an account sets another password'] as const;
+  addCommand(user, run, reset, async () => (await users()).printReset);
+  const off = 'let an account sign in with its password alone, for who has lost phone and recovery codes';
+  addCommand(user, run, ['two-factor-off <email>', off], async () => (await users()).turnTwoFactorOff);
 }
 
 function addStandingCommands(user: Command, run: Run): void {
-  addCommand(user, 'set-limit <email>', 'give an account scans per hour of its own')
-    .argument('<limit>', "scans per hour, or `plan` for the plan's")
-    .action((email: string, limit: string, options: Common) =>
-      run(options, async (config) => (await userChanges()).setLimit(config, { email, limit, ...options })),
-    );
-  addCommand(user, 'set-role <email>', 'make an account an operator, or no operator any more', ROLE_HELP)
-    .argument('<role>', 'user or operator')
-    .action((email: string, role: string, options: Common) =>
-      run(options, async (config) => (await userChanges()).setRole(config, { email, role, ...options })),
-    );
-  addCommand(
-    user,
-    'suspend <email>',
-    'end the sessions of an account, and refuse its sign-ins and keys',
-    SUSPEND_HELP,
-  ).action((email: string, options: Common) =>
-    run(options, async (config) => (await userChanges()).suspend(config, { email, ...options })),
+  const plan = ['set-plan <email>', 'put an account on another plan', PLAN_HELP] as const;
+  addCommand(user, run, plan, async () => (await userChanges()).setPlan).argument('<plan>', 'one of PLANS');
+  const limit = ['set-limit <email>', 'give an account scans per hour of its own'] as const;
+  addCommand(user, run, limit, async () => (await userChanges()).setLimit).argument(
+    '<limit>',
+    "scans per hour, or `plan` for the plan's",
   );
-  addCommand(user, 'restore <email>', 'let a suspended account sign in and scan again').action(
-    (email: string, options: Common) =>
-      run(options, async (config) => (await userChanges()).restore(config, { email, ...options })),
-  );
-  addCommand(user, 'delete <email>', 'delete an account with its keys and scans, for good', DELETE_HELP)
-    .option('--yes', 'it is meant', false)
-    .action((email: string, options: Common & { yes: boolean }) =>
-      run(options, async (config) => (await userChanges()).remove(config, { email, ...options })),
-    );
+  const role = ['set-role <email>', 'make an account an operator, or no operator any more', ROLE_HELP] as const;
+  addCommand(user, run, role, async () => (await userChanges()).setRole).argument('<role>', 'user or operator');
+  const suspend = 'end the sessions of an account, and refuse its sign-ins and keys';
+  addCommand(user, run, ['suspend <email>', suspend, SUSPEND_HELP], async () => (await userChanges()).suspend);
+  const restore = ['restore <email>', 'let a suspended account sign in and scan again'] as const;
+  addCommand(user, run, restore, async () => (await userChanges()).restore);
+  const remove = ['delete <email>', 'delete an account with its keys and scans, for good', DELETE_HELP] as const;
+  addCommand(user, run, remove, async () => (await userChanges()).remove).option('--yes', 'it is meant', false);
 }
 
 function addKeyCommands(key: Command, run: Run): void {
-  addCommand(key, 'create', 'make an API key and print its value, once')
+  const create = ['create', 'make an API key and print its value, once'] as const;
+  addCommand(key, run, create, async () => (await users()).createUserKey)
     .argument('<email>', 'whose key it is')
     .requiredOption('--name <name>', 'what the key is called, 1 to 100 characters')
     .option('--expires <time>', 'UTC, such as 2030-01-31T00:00:00; from then on the key is refused')
     .option('--hourly-limit <scans>', 'scans per hour of this key alone')
-    .option('--scopes <scopes>', 'what it is for: scan, read, or both with a comma between them', 'scan,read')
-    .action((email: string, options: Common & Omit<NewKeyOptions, 'email'>) =>
-      run(options, async (config) => (await users()).createUserKey(config, { email, ...options })),
-    );
-  addCommand(key, 'list <email>', "list an account's live keys, the newest first").action(
-    (email: string, options: Common) =>
-      run(options, async (config) => (await users()).showKeys(config, { email, ...options })),
-  );
-  addCommand(key, 'revoke', 'end a key for good', REVOKE_HELP)
-    .argument('<uuid>', "the key's uuid")
-    .action((uuid: string, options: Common) =>
-      run(options, async (config) => (await users()).revokeUserKey(config, { key: uuid, ...options })),
-    );
+    .option('--scopes <scopes>', 'what it is for: scan, read, or both with a comma between them', 'scan,read');
+  const list = ['list <email>', "list an account's live keys, the newest first"] as const;
+  addCommand(key, run, list, async () => (await users()).showKeys);
+  addCommand(
+    key,
+    run,
+    ['revoke', 'end a key for good', REVOKE_HELP],
+    async () => (await users()).revokeUserKey,
+  ).argument('<uuid>', "the key's uuid");
 }
 
-async function exitCodeOf(work: () => Promise<void>): Promise<number> {
+/** Resolves with the exit code. */
+async function exitCodeOf(work: () => Promise<number>): Promise<number> {
   try {
-    await work();
-    return EXIT_CLEAN;
+    return await work();
   } catch (error) {
     if (!(error instanceof Refusal) && !(error instanceof StoreError)) throw error;
     process.stderr.write(`${error.message}\n`);

@@ -1,34 +1,16 @@
 // `sluice billing reconcile`: reads every customer from Stripe and repairs their plans, beside a running service or without one.
-import { constants } from 'node:os';
 import { SingleBar } from 'cli-progress';
 import { createBilling } from '../billing/billing.js';
 import { type Reconciled, reconcile } from '../billing/reconcile.js';
-import { readConfig } from '../config/config.js';
+import { type Config, ConfigError } from '../config/config.js';
 import { createLog } from '../log.js';
 import type { Sql } from '../store/postgres.js';
-import { StoreError } from '../store/store-error.js';
-import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE, Refusal } from './output.js';
-import { type Environment, findService } from './service-place.js';
+import { EXIT_CLEAN, EXIT_FAILED, untilSignal } from './output.js';
 import { withStore } from './store.js';
 
-/** Resolves with the exit code. */
-export async function reconcileBilling(env: Environment, { dataDir }: { readonly dataDir?: string }): Promise<number> {
-  try {
-    return await reconcileIn(findService(env, { dataDirectory: dataDir ?? null }));
-  } catch (error) {
-    if (!(error instanceof StoreError) && !(error instanceof Refusal)) throw error;
-    process.stderr.write(`${error.message}\n`);
-    return EXIT_FAILED;
-  }
-}
-
-async function reconcileIn(env: Environment): Promise<number> {
-  const config = readConfig(env);
-  if (config.billing === null) {
-    process.stderr.write('Billing is not configured: STRIPE_SECRET_KEY is not set\n');
-    return EXIT_CONFIG;
-  }
+/** Resolves with the exit code. Throws a Refusal, a StoreError, and a ConfigError where billing is off. */
+export async function reconcileBilling(config: Config): Promise<number> {
+  if (config.billing === null) throw new ConfigError(['STRIPE_SECRET_KEY is not set: billing is off']);
   const { log, flush } = createLog(config.logLevel === 'info' ? 'warn' : config.logLevel, process.stderr.fd);
   try {
     return await withStore(config, async (sql) => {
@@ -49,26 +31,15 @@ async function reconcileIn(env: Environment): Promise<number> {
 }
 
 async function run(sql: Sql, parts: Parameters<typeof createBilling>[0]): Promise<number> {
-  const abortion = new AbortController();
-  let stoppedBy: NodeJS.Signals | null = null;
-  const onSignal = (signal: NodeJS.Signals): void => {
-    stoppedBy = signal;
-    abortion.abort();
-  };
-  process.once('SIGINT', onSignal);
-  process.once('SIGTERM', onSignal);
   const bar = createBar(process.stderr);
   const { stripe, applier } = createBilling(parts).active();
-  let result: Reconciled;
-  try {
-    const options = { unlessSince: null, signal: abortion.signal, onProgress: bar.show };
-    result = await reconcile({ stripe, applier, sql, log: parts.log }, options);
-  } finally {
-    bar.stop();
-  }
-  process.stdout.write(`${summary(result)}\n`);
-  if (stoppedBy !== null) return EXIT_SIGNAL_BASE + constants.signals[stoppedBy];
-  return result.outcome === 'finished' && result.failed === 0 ? EXIT_CLEAN : EXIT_FAILED;
+  return await untilSignal(async ({ signal }) => {
+    const options = { unlessSince: null, signal, onProgress: bar.show };
+    const result = await reconcile({ stripe, applier, sql, log: parts.log }, options).finally(bar.stop);
+    process.stdout.write(`${summary(result)}
+`);
+    return result.outcome === 'finished' && result.failed === 0 ? EXIT_CLEAN : EXIT_FAILED;
+  });
 }
 
 function summary(result: Reconciled): string {

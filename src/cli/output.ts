@@ -1,4 +1,5 @@
 // What a command says, and how it ends: its output, texts that are safe to print, tables, the help on variables, refusals, exit codes.
+import { constants } from 'node:os';
 import { environment } from '../config/variables.js';
 import type { Progress } from './progress.js';
 
@@ -14,6 +15,25 @@ export const EXIT_FAILED = 2;
 export const EXIT_SOFTWARE = 70;
 /** What a shell reports of a command that signal n ended, plus n. */
 export const EXIT_SIGNAL_BASE = 128;
+
+/**
+ * The exit code of work that SIGINT and SIGTERM break off, by the signal where one did. Once: a second Ctrl-C ends the process as it does without us.
+ */
+export async function untilSignal(work: (stop: AbortController) => Promise<number>): Promise<number> {
+  const stop = new AbortController();
+  let stoppedBy: NodeJS.Signals | null = null;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    stoppedBy = signal;
+    stop.abort();
+  };
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  try {
+    const exitCode = await work(stop);
+    return stoppedBy === null ? exitCode : EXIT_SIGNAL_BASE + constants.signals[stoppedBy];
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+  }
+}
 
 /** Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it. */
 interface Output {

@@ -2,7 +2,7 @@
 import { Command, CommanderError, type Option } from 'commander';
 import { ConfigError, readVersion } from '../config/config.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { addAccountCommands, DATA_DIR_OPTION } from './account-commands.js';
+import { addAccountCommands } from './account-commands.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE, environmentHelp } from './output.js';
 
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES'];
@@ -36,14 +36,6 @@ Where the server is, DATA_DIR knows, or /etc/sluice.env, ./data or /var/lib/slui
 Exit codes: 0 scans are served, 2 they are not, or no server answers, 78 wrong configuration.
 
 ${environmentHelp(['DATA_DIR', 'PORT', 'HOST'])}`;
-
-const RECONCILE_HELP = `
-The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one. Customers are
-read page by page; a running service learns of new plans within a minute.
-Exit codes: 0 every customer was read, 2 some could not be, or another process is at it, 78 wrong configuration, or
-billing is off, 130 interrupted.
-
-${environmentHelp(['DATABASE_URL', 'DATA_DIR', 'BASE_URL', 'PLANS', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'STRIPE_PRICES', 'STRIPE_API_BASE', 'LOG_LEVEL'])}`;
 
 interface ScanOptions {
   readonly json: boolean;
@@ -93,17 +85,6 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .action(async (path: string) => finish((await import('./clamd-config.js')).configFromClamd(path)));
   addSignatureCommands(program, env, finish);
   addAccountCommands(program, env, finish);
-  program
-    .command('billing')
-    .description('what users pay for')
-    .helpCommand(false)
-    .command('reconcile')
-    .description('read every customer from Stripe and repair their plans')
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', RECONCILE_HELP)
-    .action(async (options: { dataDir?: string }) => {
-      exitCode = await (await import('./billing.js')).reconcileBilling(env, options);
-    });
   try {
     await program.parseAsync(argv);
     return exitCode;

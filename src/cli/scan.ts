@@ -1,21 +1,13 @@
 // `sluice scan`: files and folders through an engine in this process or a server, with findings on stdout and the rest on stderr.
 
 import { realpathSync, statSync } from 'node:fs';
-import { constants, homedir } from 'node:os';
+import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { readConfig } from '../config/config.js';
 import { isClosedToOthers, isOurs } from '../engine/owned-folder.js';
 import { makeFolder } from '../folders.js';
-import {
-  createOutput,
-  EXIT_CLEAN,
-  EXIT_FAILED,
-  EXIT_INFECTED,
-  EXIT_SIGNAL_BASE,
-  escapePath,
-  escapeText,
-} from './output.js';
+import { createOutput, EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, escapePath, escapeText, untilSignal } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { type FileReport, jsonFormat, type Summary, textFormat } from './report.js';
 import { startEngineExaminer } from './scan-engine.js';
@@ -37,29 +29,19 @@ export interface ScanCommand {
 
 /** Resolves with the exit code. Native threads may still be busy then: the caller exits. */
 export async function scan(command: ScanCommand, env: NodeJS.ProcessEnv): Promise<number> {
-  const stop = new AbortController();
-  let stoppedBy: NodeJS.Signals | null = null;
-  const onSignal = (signal: NodeJS.Signals): void => {
-    stoppedBy = signal;
-    stop.abort();
-  };
-  // Once: a second Ctrl-C ends the process as it does without us.
-  process.once('SIGINT', onSignal);
-  process.once('SIGTERM', onSignal);
   const progress = createProgress(process.stderr);
   const note = (text: string): void => {
     progress.hide();
     process.stderr.write(`sluice: ${text}\n`);
   };
   try {
-    const around = { stop, progress, note };
-    const examiner = await openExaminer(command, env, around);
-    const exitCode = examiner === null ? EXIT_FAILED : await scanWith(examiner, command, around);
-    return stoppedBy === null ? exitCode : EXIT_SIGNAL_BASE + constants.signals[stoppedBy];
+    return await untilSignal(async (stop) => {
+      const around = { stop, progress, note };
+      const examiner = await openExaminer(command, env, around);
+      return examiner === null ? EXIT_FAILED : await scanWith(examiner, command, around);
+    });
   } finally {
     progress.stop();
-    process.off('SIGINT', onSignal);
-    process.off('SIGTERM', onSignal);
   }
 }
 

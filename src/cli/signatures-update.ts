@@ -12,7 +12,7 @@ import { messageOfError } from '../error-text.js';
 import { makeFolder } from '../folders.js';
 import { freshclamSetupPath, ownSignaturesDirectory } from '../paths.js';
 import { parseUrl } from '../wire-text.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './output.js';
+import { EXIT_CLEAN, EXIT_FAILED, untilSignal } from './output.js';
 import { byTheProgram, findServiceIfAny } from './service-place.js';
 import { describeLoad, tryToLoad } from './signatures.js';
 
@@ -26,7 +26,6 @@ interface UpdateOptions {
 /** Here freshclam keeps its own id, and until when it must not ask a mirror again. */
 const FRESHCLAM_STATE = 'freshclam.dat';
 const CONTAINERS = ['.cvd', '.cld', '.cud'];
-const SIGINT = 2;
 
 /** Resolves with the exit code. Whatever goes wrong before everything has been tried leaves the target as it is. */
 export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.ProcessEnv): Promise<number> {
@@ -37,33 +36,27 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
     process.stderr.write("sluice: SIGNATURES_DIR names none but Sluice's own folder: add one, or say --into\n");
     return EXIT_FAILED;
   }
-  const stop = new AbortController();
-  const onSignal = (): void => stop.abort();
-  // Once: a second Ctrl-C ends the process as it does without us.
-  process.once('SIGINT', onSignal);
-  process.once('SIGTERM', onSignal);
   try {
     makeFolder(target, 0o777);
     // Inside the target, so that a rename is all it takes; libclamav passes over folders.
     const staging = await mkdtemp(join(target, '.update-'));
     try {
-      const problem = await updateIn({ staging, target, options, config, signal: stop.signal });
-      if (stop.signal.aborted) return EXIT_SIGNAL_BASE + SIGINT;
-      if (problem === null) {
+      return await untilSignal(async ({ signal }) => {
+        const problem = await updateIn({ staging, target, options, config, signal });
+        if (signal.aborted) return EXIT_FAILED;
+        if (problem !== null) {
+          process.stderr.write(`sluice: nothing was changed: ${problem}\n`);
+          return EXIT_FAILED;
+        }
         if (options.into === undefined) process.stdout.write(`${whoHasThem(service !== null, config.dataDirectory)}\n`);
         return EXIT_CLEAN;
-      }
-      process.stderr.write(`sluice: nothing was changed: ${problem}\n`);
-      return EXIT_FAILED;
+      });
     } finally {
       await rm(staging, { recursive: true, force: true });
     }
   } catch (error) {
     process.stderr.write(`sluice: nothing was changed: ${messageOfError(error)}\n`);
     return EXIT_FAILED;
-  } finally {
-    process.off('SIGINT', onSignal);
-    process.off('SIGTERM', onSignal);
   }
 }
 

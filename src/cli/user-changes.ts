@@ -1,5 +1,6 @@
 // What operators may do on /admin as well: `sluice user set-plan`, `set-limit`, `set-role`, `suspend`, `restore` and `delete`, and `sluice audit`, which shows who has done it.
 
+import { Role } from '../account/users.js';
 import type { Config } from '../config/config.js';
 import { Failure } from '../errors.js';
 import { listAudit } from '../operator/audit.js';
@@ -14,7 +15,17 @@ import {
 import { wireTime } from '../wire-text.js';
 import { escapeText, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
-import { assertPlan, commandActor, type Output, print, unknownUser, userOf, viewOf } from './users.js';
+import {
+  assertPlan,
+  checked,
+  commandActor,
+  type Output,
+  print,
+  unknownUser,
+  userOf,
+  viewOf,
+  wholeNumber,
+} from './users.js';
 
 interface OfAccount extends Output {
   readonly email: string;
@@ -27,10 +38,8 @@ export async function setPlan(config: Config, options: OfAccount & { readonly pl
 }
 
 export async function setLimit(config: Config, options: OfAccount & { readonly limit: string }): Promise<void> {
-  const ownLimit = options.limit === 'plan' ? null : Number(options.limit);
-  const isLimit = ownLimit === null || (/^\d+$/.test(options.limit) && ownLimit > 0 && ownLimit <= LIMIT_MAX);
-  if (!isLimit)
-    throw new Refusal(`The limit must be a whole number from 1 to ${LIMIT_MAX}, or \`plan\` for the plan's`);
+  const others = ", or `plan` for the plan's";
+  const ownLimit = options.limit === 'plan' ? null : wholeNumber('The limit', options.limit, LIMIT_MAX, others);
   const { view, when } = await change(config, options, { ownLimit }, warnUnlessTold);
   say(
     options,
@@ -40,8 +49,7 @@ export async function setLimit(config: Config, options: OfAccount & { readonly l
 }
 
 export async function setRole(config: Config, options: OfAccount & { readonly role: string }): Promise<void> {
-  const { role } = options;
-  if (role !== 'user' && role !== 'operator') throw new Refusal('The role must be user or operator');
+  const role = checked('The role', Role, options.role);
   const { view } = await change(config, options, { role }, warnUnlessTold);
   say(options, view, role === 'operator' ? 'is an operator' : 'is no operator');
 }
@@ -117,10 +125,7 @@ const ROWS_MAX = 100_000;
 
 /** `sluice audit`: who did what to which account, the newest first. */
 export async function showAudit(config: Config, { json, email, rows: asked }: AuditOptions): Promise<void> {
-  const rows = Number(asked);
-  if (!/^\d+$/.test(asked) || rows < 1 || rows > ROWS_MAX) {
-    throw new Refusal(`--rows must be a whole number from 1 to ${ROWS_MAX}`);
-  }
+  const rows = wholeNumber('--rows', asked, ROWS_MAX);
   const lines = await withStore(config, async (sql) => {
     const targetId = email === undefined ? null : (await userOf(sql, email)).id;
     return await listAudit(sql, { before: null, targetId, rows });

@@ -29,7 +29,7 @@ import { freePlanOf, limitOf, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { wordsFor } from '../http/json.js';
 import { type Actor, record } from '../operator/audit.js';
-import { endKeyOf } from '../operator/changes.js';
+import { endKeyOf, LIMIT_MAX } from '../operator/changes.js';
 import type { Queries } from '../store/postgres.js';
 import { escapeText, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
@@ -187,6 +187,13 @@ export function checked<Value>(what: string, field: z.ZodType<Value>, text: unkn
   throw new Refusal(`${what} ${parsed.error.issues[0]?.message ?? 'is not valid'}`);
 }
 
+/** The number that the text is, from 1 on. Throws Refusal; `others`: what may be said instead. */
+export function wholeNumber(what: string, text: string, most: number, others = ''): number {
+  const number = /^\d+$/.test(text) ? Number(text) : 0;
+  if (number >= 1 && number <= most) return number;
+  throw new Refusal(`${what} must be a whole number from 1 to ${most}${others}`);
+}
+
 export function assertPlan(config: Config, plan: string): void {
   if (planNamed(config.plans, plan) !== null) return;
   throw new Refusal(
@@ -209,7 +216,7 @@ export function print(text: string): void {
   process.stdout.write(text);
 }
 
-export interface NewKeyOptions extends Output {
+interface NewKeyOptions extends Output {
   readonly email: string;
   readonly name: string;
   readonly expires?: string;
@@ -222,11 +229,7 @@ export async function createUserKey(config: Config, options: NewKeyOptions): Pro
   const { expires, hourlyLimit, scopes } = options;
   const fields = {
     expires: checked('--expires', LimitFields.expires, expires),
-    hourlyLimit: checked(
-      '--hourly-limit',
-      LimitFields.hourlyLimit,
-      hourlyLimit === undefined ? undefined : Number(hourlyLimit),
-    ),
+    hourlyLimit: hourlyLimit === undefined ? undefined : wholeNumber('--hourly-limit', hourlyLimit, LIMIT_MAX),
     scopes: checked('--scopes', LimitFields.scopes, scopes.split(',')),
   };
   const key = await withOneTransaction(config, async (tx) => {
@@ -266,10 +269,10 @@ export async function showKeys(config: Config, options: Output & { readonly emai
   print(table(['UUID', 'NAME', 'VALUE', 'CREATED (UTC)', 'LAST USE (UTC)', 'EXPIRES (UTC)', 'SCANS/H', 'FOR'], rows));
 }
 
-export async function revokeUserKey(config: Config, options: Output & { readonly key: string }): Promise<void> {
+export async function revokeUserKey(config: Config, options: Output & { readonly uuid: string }): Promise<void> {
   const { ended, areTold } = await withStore(config, (sql) =>
     withNodes(config, async (nodes) => ({
-      ended: await endKeyOf({ sql, nodes }, commandActor(), null, options.key).catch(explain),
+      ended: await endKeyOf({ sql, nodes }, commandActor(), null, options.uuid).catch(explain),
       areTold: nodes.areTold,
     })),
   );

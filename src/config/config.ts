@@ -36,7 +36,7 @@ export type Bootstrap = Config['bootstrap'];
 /** Throws a ConfigError that names every wrong variable, and never its value: it may be a secret. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const read = readVariables(env);
-  for (const check of [checkPlans, checkProcesses, checkThreads, checkMail, checkPurposes]) check(read);
+  for (const check of [checkPlans, checkProcesses, checkThreads, checkMail, checkPurposes, checkPorts]) check(read);
   const billing = billingSettings(read);
   const trustedIssuer = issuerSettings(read);
   const streamLimitBytes = streamLimit(read);
@@ -157,6 +157,20 @@ function checkPurposes({ settings, isSet, isWrong, problems }: Read): void {
     if (!purposes.every(isOff)) continue;
     const wanted = purposes.map((name) => table[name].name).join(' or ');
     for (const name of names.filter(isSet)) problems.push(`${table[name].name} is for ${wanted}, which is off`);
+  }
+}
+
+/** Of this machine each is one program's. ADMIN_PORT is the first of as many as there are processes. */
+function checkPorts({ settings, problems }: Read): void {
+  const { adminPort, processes } = settings;
+  const admin = Array.from({ length: processes === 'auto' ? 1 : processes }, (_, index) => adminPort + index);
+  const used = adminPort === 0 ? new Map<number, string>() : new Map(admin.map((port) => [port, 'ADMIN_PORT']));
+  for (const name of ['port', 'clamdPort', 'icapPort'] as const) {
+    const port = settings[name];
+    if (port === null || port === 0) continue;
+    const other = used.get(port);
+    if (other !== undefined) problems.push(`${table[name].name} must not be the port of ${other}`);
+    used.set(port, table[name].name);
   }
 }
 

@@ -9,6 +9,7 @@ import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
 import type { Log } from '../log.js';
 import type { Queries, Sql, SqlOf } from '../store/postgres.js';
+import { createRounds } from '../waiting/rounds.js';
 import { type Action, type Actor, record, sweepAudit } from './audit.js';
 
 /** From its return on every node counts against the new limit; throws Failure('unavailable') when one can't be reached. */
@@ -140,6 +141,9 @@ export async function deleteAccount({ sql, nodes }: NodesOf, actor: Actor, userI
   const isKnown = await sql.transaction('readCommitted', async (tx) => {
     const user = await lockAccount(tx, actor, userId);
     if (user === null) return false;
+    if (actor.isOwner === true && user.role === 'operator') {
+      throw new Failure('conflict', 'An operator gives the role up first');
+    }
     await refuseIfCharged(tx, userId);
     await tx`UPDATE users SET suspended_at = COALESCE(suspended_at, now()) WHERE id = ${userId}`;
     await endOtherSessions(tx, userId, null);
@@ -218,8 +222,6 @@ const UPKEEP_EVERY_MS = 10_000;
 /** Completes what is to be deleted, removes its scans, and lines of the audit log that are a year old. `sql`: for work that nobody waits for with a request. */
 export function startUpkeep({ sql, nodes }: NodesOf, log: Pick<Log, 'warn'>) {
   const stopping = new AbortController();
-  let running: Promise<void> | null = null;
-
   async function tend(): Promise<void> {
     try {
       const left = await sql<{ id: string }[]>`SELECT id FROM users WHERE id IN (SELECT id FROM deleted_users)`;
@@ -232,20 +234,13 @@ export function startUpkeep({ sql, nodes }: NodesOf, log: Pick<Log, 'warn'>) {
     }
   }
 
-  const now = (): void => {
-    // A Postgres that hangs must not be given more and more to do.
-    running ??= tend().finally(() => {
-      running = null;
-    });
-  };
-  const timer = setInterval(now, UPKEEP_EVERY_MS);
+  const { now, stop } = createRounds(UPKEEP_EVERY_MS, tend);
   return {
     /** At once, for an account that has just been deleted. */
-    now,
+    now: (): void => void now(),
     async stop(): Promise<void> {
-      clearInterval(timer);
       stopping.abort();
-      await running;
+      await stop();
     },
   };
 }

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
+import { createRounds } from '../waiting/rounds.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { UpdateView } from './signature-update.js';
 
@@ -64,7 +65,6 @@ export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pi
   const processId = randomUUID();
   const startedAt = new Date();
   let others: readonly Row[] = [];
-  let work: Promise<void> | null = null;
   let isMissed = false;
 
   async function say(): Promise<void> {
@@ -84,25 +84,16 @@ export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pi
       FROM nodes WHERE process_id <> ${processId} ORDER BY host, pid LIMIT ${NODES_MAX}`;
   }
 
-  function tend(): void {
-    // A Postgres that hangs is not given more and more to do.
-    work ??= say()
-      .then(
-        () => {
-          isMissed = false;
-        },
-        (error: unknown) => {
-          if (!isMissed) log.warn({ reason: messageOfError(error) }, 'other nodes can not be told of this one');
-          isMissed = true;
-        },
-      )
-      .finally(() => {
-        work = null;
-      });
-  }
-
-  tend();
-  const timer = setInterval(tend, SEEN_MS);
+  const rounds = createRounds(SEEN_MS, async () => {
+    try {
+      await say();
+      isMissed = false;
+    } catch (error) {
+      if (!isMissed) log.warn({ reason: messageOfError(error) }, 'other nodes can not be told of this one');
+      isMissed = true;
+    }
+  });
+  void rounds.now();
   return {
     /** This process first, the others as they were read last. */
     list(): NodeView[] {
@@ -111,8 +102,7 @@ export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pi
       return [own, ...others.map(viewOf)];
     },
     async stop(): Promise<void> {
-      clearInterval(timer);
-      await work;
+      await rounds.stop();
       // Who reads later finds it silent, where the database is away.
       await sql`DELETE FROM nodes WHERE process_id = ${processId}`.catch(() => undefined);
     },

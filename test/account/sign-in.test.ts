@@ -29,7 +29,7 @@ interface Desk {
 
 function openSignIn(sql: Sql, passwords: PasswordWork, now: () => number): Promise<SignIn> {
   const common = { sqlOf: () => sql, strangers: createStrangers(), throttle: createThrottle(now) };
-  return createSignIn({ ...common, plan: 'FREE', registration: 'open', passwords, now });
+  return createSignIn({ ...common, plan: 'FREE', passwords, now });
 }
 
 /** The real thing with a clock of its own and, where a test makes hundreds of attempts, a comparison instead of Argon2. */

@@ -187,9 +187,27 @@ t.test('an account is deleted by its owner, with the password, and an operator g
   const key = await post(`${url}/web/keys`, { name: 'one' }, as);
   const { value } = z.object({ value: z.string() }).loose().parse(key.body);
   t.equal((await upload(url, 'x', { key: value })).status, 200);
+  const store = await openPostgres({
+    kind: 'embedded',
+    socketDirectory: embeddedSocketDirectory(`${server.directory}/data`),
+  });
+  t.teardown(() => store.close());
+  const { sql } = store;
   const end = (currentPassword: string, headers = as) =>
     post(`${url}/web/users/me/deletion`, { currentPassword }, headers);
   t.match(await end('not this one at all'), { status: 400 });
+  const late = await sql.transaction('readCommitted', async (tx) => {
+    await tx`UPDATE users SET role = 'operator' WHERE email = ${ADA}`;
+    const ending = end(PASSWORD);
+    await until(async () => {
+      const waiting =
+        await sql`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FOR NO KEY UPDATE%'`;
+      return waiting.length > 0;
+    });
+    return { ending };
+  });
+  t.match(await late.ending, { status: 409 }, 'who becomes one meanwhile, too');
+  await sql`UPDATE users SET role = 'user' WHERE email = ${ADA}`;
   t.equal((await end(PASSWORD)).status, 204);
   t.equal((await upload(url, 'x', { key: value })).status, 401, 'its key is none at once');
   t.equal((await ask(`${url}/web/users/me`, { headers: as })).status, 401);

@@ -167,7 +167,12 @@ t.test('on Postgres', async (t) => {
       [
         ['key', 'create', 'ada@example.com', '--name', 'x', '--hourly-limit', 'ten'],
         '',
-        '--hourly-limit must be a number\n',
+        '--hourly-limit must be a whole number from 1',
+      ],
+      [
+        ['key', 'create', 'ada@example.com', '--name', 'x', '--hourly-limit', '0x10'],
+        '',
+        '--hourly-limit must be a whole',
       ],
       [
         ['key', 'create', 'ada@example.com', '--name', 'x', '--expires', 'soon'],

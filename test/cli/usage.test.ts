@@ -70,5 +70,8 @@ t.test('billing reconcile says what it does, and that billing is off', async (t)
   t.equal(help.code, 0);
   const database = { DATABASE_URL: 'postgres://127.0.0.1:1/sluice' };
   const { stdout, stderr, code } = await sluice(t, ['billing', 'reconcile'], database);
-  t.strictSame([stdout, stderr, code], ['', 'Billing is not configured: STRIPE_SECRET_KEY is not set\n', 78]);
+  t.strictSame(
+    [stdout, stderr, code],
+    ['', 'The configuration has a problem:\n  STRIPE_SECRET_KEY is not set: billing is off\n', 78],
+  );
 });

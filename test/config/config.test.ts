@@ -208,6 +208,13 @@ t.test('the words are our own, and a variable that has no effect is a mistake', 
   t.strictSame(problemsOf({ SCAN_THREADS: '3', SCAN_THREADS_MOST: '2' }), [
     'SCAN_THREADS_MOST must be at least SCAN_THREADS',
   ]);
+  t.strictSame(problemsOf({ PORT: '9090' }), ['PORT must not be the port of ADMIN_PORT']);
+  const ports = { PORT: '81', ADMIN_PORT: '80', PROCESSES: '2', REDIS_URL: 'redis://127.0.0.1', ICAP_PORT: '81' };
+  t.strictSame(problemsOf({ ...ports, ICAP_ACCOUNT: 'icap@example.com' }), [
+    'PORT must not be the port of ADMIN_PORT',
+    'ICAP_PORT must not be the port of PORT',
+  ]);
+  t.strictSame(problemsOf({ PORT: '0', ADMIN_PORT: '0' }), [], 'free ones differ');
   for (const host of ['::1', 'fe80::1%eth0', '0.0.0.0', 'localhost', 'scan-1.example.com'])
     t.strictSame(problemsOf({ HOST: host }), []);
   for (const host of ['a b', 'http://a', '127.0.0.1:80', '[::1]', 'a..b'])

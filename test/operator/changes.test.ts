@@ -137,7 +137,7 @@ t.test('on two nodes with Redis', async (t) => {
     t.match(await role(), { role: 'user' });
     t.match(await sluice(env, ['user', 'set-role', ADA, 'root']), {
       code: 2,
-      stderr: 'The role must be user or operator',
+      stderr: 'The role must be one of user, operator',
     });
   });
 
