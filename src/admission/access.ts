@@ -19,7 +19,7 @@ import {
   REMEMBERED_MAX,
   type UserAdmission,
 } from './admission.js';
-import type { Lookups } from './lookups.js';
+import type { FindKey } from './lookups.js';
 
 export type Access =
   | UserAdmission
@@ -45,11 +45,7 @@ const KEY = /^[0-9a-f]{32}$/;
  * For answers that cost nothing: the key is asked for, and no unit is taken. `find` looks the key up by its hash; null: it isn't a live one.
  * `scope`: what it has to be for; null: for anything. Throws Failure `keyMissing`, `keyInvalid`, `accountSuspended`, `scopeMissing` or `unavailable`.
  */
-export async function liveKey(
-  header: string | undefined,
-  find: Lookups['find'],
-  scope: KeyScope | null,
-): Promise<KeyRecord> {
+export async function liveKey(header: string | undefined, find: FindKey, scope: KeyScope | null): Promise<KeyRecord> {
   const key = header?.trim() ?? '';
   if (key === '') throw new Failure('keyMissing');
   const record = KEY.test(key) ? await find(hashOfKey(key)) : null;
@@ -111,7 +107,7 @@ function accessOf(admission: Admission): Access {
   }
 }
 
-export function createKeyAccess(find: Lookups['find'], rate: ReadRate): AuthenticateKey {
+export function createKeyAccess(find: FindKey, rate: ReadRate): AuthenticateKey {
   return async ({ headers }) => {
     const key = await liveKey(headers.get('x-api-key'), find, 'read');
     const waitSeconds = await rate(key.userId);

@@ -20,14 +20,14 @@ import {
   windowStart,
 } from './admission.js';
 import { createFills, createKeyOwners, type Fills, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
-import type { Lookups } from './lookups.js';
+import type { FindKey } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
 import { createQuotaMirror, createRefusals } from './quota-mirror.js';
 import { createExpectations, createUnits, type Expectations, type Standing, type Units } from './units.js';
 
 export interface AdmissionParts {
   readonly ledger: Ledger;
-  readonly lookups: Lookups;
+  readonly findKey: FindKey;
   /** What Postgres says now of a user's limit; null: it knows no such user. */
   readonly limitOf: (userId: string) => Promise<number | null>;
   readonly hours: QuotaHours;
@@ -38,8 +38,6 @@ export interface AdmissionParts {
   /** Null: the ledger is as it should be. */
   readonly ledgerProblem: () => string | null;
   readonly onProblem: (message: string) => void;
-  /** Users, and keys, that this process remembers; default: REMEMBERED_MAX. */
-  readonly rememberedMax?: number;
 }
 
 const SWEEP_MS = 600_000;
@@ -52,18 +50,18 @@ const TURNS_MS = STORE_ANSWER_MS - 500;
 
 /** A unit is counted by user, so several keys and the dashboard share one count. */
 export function createAdmissions(parts: AdmissionParts): AdmissionStore {
-  const { ledger, lookups, hours, clock, limitOf, onProblem, rememberedMax = REMEMBERED_MAX } = parts;
+  const { ledger, findKey, hours, clock, limitOf, onProblem } = parts;
   const mirror = createQuotaMirror(hours, {
     onDirect: (direct) => ledger.raise(direct),
     onFailure: (error) => onProblem(`The counts of this hour can't be copied to Postgres: ${String(error)}`),
-    usersMax: rememberedMax,
+    usersMax: REMEMBERED_MAX,
   });
   const refusals = createRefusals(hours, onProblem);
-  const fills = createFills({ ledger, lookups, hours, limitOf });
-  const owners = createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax: rememberedMax });
+  const fills = createFills({ ledger, findKey, hours, limitOf });
+  const owners = createKeyOwners({ ledger, findKey, fills, clock, onProblem });
   const units = createUnits({ ledger, hours, mirror, onExhausted: refusals.count, onProblem });
-  const takes = { ledger, lookups, fills, owners, units, isPostgres: parts.isPostgres ?? (async () => true) };
-  const expectations = createExpectations(rememberedMax);
+  const takes = { ledger, findKey, fills, owners, units, isPostgres: parts.isPostgres ?? (async () => true) };
+  const expectations = createExpectations(REMEMBERED_MAX);
   const sweeping = setInterval(() => {
     hours.sweep().catch((error: unknown) => onProblem(`Old hours can't be removed: ${String(error)}`));
   }, SWEEP_MS).unref();
@@ -123,7 +121,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
 
 interface Takes {
   readonly ledger: Ledger;
-  readonly lookups: Lookups;
+  readonly findKey: FindKey;
   readonly fills: Fills;
   readonly owners: KeyOwners;
   readonly units: Units;
@@ -170,13 +168,13 @@ interface FirstTake {
 
 /** Takes a unit for the key, from the ledger where it has one, otherwise from Postgres. */
 async function admitKey(takes: Takes, take: FirstTake): Promise<Admission> {
-  const { ledger, lookups, units } = takes;
+  const { ledger, findKey, units } = takes;
   const { keyHash, owner } = take;
   const again = (): FirstTake => ({ ...take, first: ledger.take(owner.userId, keyHash) });
   const fromLedger = (turn: number) => takeForKey(takes, turn === 0 ? take : again());
   return await inTurns(takes, fromLedger, async () => {
     // Nobody but Postgres can say whether the key is still live.
-    const record = await lookups.find(keyHash);
+    const record = await findKey(keyHash);
     if (record === null) return { outcome: 'unknownKey' };
     const { rules } = record;
     if (rules !== undefined && !rules.allows('scan')) return { outcome: 'scopeMissing' };

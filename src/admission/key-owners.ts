@@ -2,18 +2,17 @@
 import { recentTable, USUAL } from '../recent-table.js';
 import { guarded, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
-import type { KeyOwner, KeyRecord, Ledger, QuotaHour } from './admission.js';
-import type { Lookups } from './lookups.js';
+import { type KeyOwner, type KeyRecord, type Ledger, type QuotaHour, REMEMBERED_MAX } from './admission.js';
+import type { FindKey } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
 
 interface KeyOwnerParts {
   readonly ledger: Ledger;
-  readonly lookups: Lookups;
+  readonly findKey: FindKey;
   readonly fills: Fills;
   /** Milliseconds of a clock that only measures ages. */
   readonly clock: () => number;
   readonly onProblem: (message: string) => void;
-  readonly keysMax: number;
 }
 
 export type KeyOwners = ReturnType<typeof createKeyOwners>;
@@ -40,8 +39,8 @@ interface Remembered extends KeyRecord {
   readonly sentAtMs: number;
 }
 
-export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax }: KeyOwnerParts) {
-  const owners = recentTable<Remembered>(keysMax);
+export function createKeyOwners({ ledger, findKey, fills, clock, onProblem }: KeyOwnerParts) {
+  const owners = recentTable<Remembered>(REMEMBERED_MAX);
 
   function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, sentAtMs: number): Remembered {
     const remembered = { ...record, verifiedAtMs, sentAtMs };
@@ -65,7 +64,7 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
 
   async function refresh(keyHash: string, old: Remembered): Promise<KeyRecord | null> {
     try {
-      const record = await within(lookups.find(keyHash), REFRESH_TIMEOUT_MS);
+      const record = await within(findKey(keyHash), REFRESH_TIMEOUT_MS);
       if (record === null) {
         owners.delete(keyHash);
         return null;
@@ -83,7 +82,7 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
 
   async function introduce(keyHash: string): Promise<KeyRecord | null> {
     try {
-      const record = await lookups.find(keyHash);
+      const record = await findKey(keyHash);
       return record === null ? null : verified(keyHash, record, null);
     } catch (error) {
       // Without Postgres: what another node gave to the ledger, which still says whether the key is live.
@@ -129,7 +128,7 @@ function rethrowUnlessAway(error: unknown): void {
 
 interface FillParts {
   readonly ledger: Ledger;
-  readonly lookups: Lookups;
+  readonly findKey: FindKey;
   readonly hours: QuotaHours;
   /** What Postgres says now of a user's limit; null: it knows no such user. */
   readonly limitOf: (userId: string) => Promise<number | null>;
@@ -138,12 +137,12 @@ interface FillParts {
 /** Both throw StoreAway when the ledger is away, and Failure('unavailable') when Postgres is. */
 export type Fills = ReturnType<typeof createFills>;
 
-export function createFills({ ledger, lookups, hours, limitOf }: FillParts) {
+export function createFills({ ledger, findKey, hours, limitOf }: FillParts) {
   const running = new Map<string, Promise<KeyRecord | null>>();
 
   async function readAndFill(keyHash: string, { userId, keyId }: KeyOwner): Promise<KeyRecord | null> {
     const token = await ledger.begin(userId);
-    const [record, known] = await Promise.all([lookups.find(keyHash), readHours(userId)]);
+    const [record, known] = await Promise.all([findKey(keyHash), readHours(userId)]);
     if (record === null) return null;
     const key = { hash: keyHash, keyId, rules: record.rules };
     // Refused: something changed in between, and the request that needs it asks again.

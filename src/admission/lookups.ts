@@ -16,10 +16,8 @@ const WAITING_MAX = 20_000;
 /** A batch that hangs longer, in a network that swallows it, makes room for another. */
 const ABANDON_MS = 15_000;
 
-export interface Lookups {
-  /** Null when Postgres, asked after this call, doesn't have the key as a live one; throws Failure('unavailable'). */
-  find(keyHash: string): Promise<KeyRecord | null>;
-}
+/** Null when Postgres, asked after this call, doesn't have the key as a live one; throws Failure('unavailable'). */
+export type FindKey = (keyHash: string) => Promise<KeyRecord | null>;
 
 interface Waiting {
   readonly found: Promise<KeyRecord | null>;
@@ -35,7 +33,7 @@ interface LookupTimes {
 export function createLookups(
   load: KeyLoader,
   { timeoutMs, abandonMs }: LookupTimes = { timeoutMs: STORE_ANSWER_MS, abandonMs: ABANDON_MS },
-): Lookups {
+): FindKey {
   const waiting = new Map<string, Waiting>();
   let running = 0;
   let scheduled = false;
@@ -70,20 +68,18 @@ export function createLookups(
     schedule();
   }
 
-  return {
-    async find(keyHash) {
-      // A batch that hasn't begun looks after this call; one that has may have looked before the key was made.
-      let place = waiting.get(keyHash);
-      if (place === undefined) {
-        if (waiting.size >= WAITING_MAX) {
-          throw new Unavailable('keyLookUpsBusy');
-        }
-        place = placeInBatch();
-        waiting.set(keyHash, place);
-        schedule();
+  return async (keyHash) => {
+    // A batch that hasn't begun looks after this call; one that has may have looked before the key was made.
+    let place = waiting.get(keyHash);
+    if (place === undefined) {
+      if (waiting.size >= WAITING_MAX) {
+        throw new Unavailable('keyLookUpsBusy');
       }
-      return await guarded(place.found, timeoutMs);
-    },
+      place = placeInBatch();
+      waiting.set(keyHash, place);
+      schedule();
+    }
+    return await guarded(place.found, timeoutMs);
   };
 }
 

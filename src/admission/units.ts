@@ -33,18 +33,9 @@ interface Owner {
   readonly keyId: string | null;
 }
 
-export interface Units {
-  /** What the ledger has counted, for the copy in Postgres alone. */
-  saw(owner: Owner, count: Count): void;
-  /** What the ledger has counted. */
-  counted(owner: Owner, count: Count): UserAdmission;
-  /** Of any process: one that the ledger has counted, as nearly all are. */
-  giveBack(userId: string, windowStartSeconds: number, keyId: string | null): Promise<void>;
-  /** The ledger is away: Postgres counts, from what this node and the mirror know. `ownLimit`: of the key alone; null: it has none. */
-  takeDirectly(owner: Owner, hourlyLimit: number, ownLimit: number | null): Promise<UserAdmission>;
-}
+export type Units = ReturnType<typeof createUnits>;
 
-export function createUnits(parts: UnitParts): Units {
+export function createUnits(parts: UnitParts) {
   const { hours, mirror, onExhausted, onProblem } = parts;
 
   function exhausted(userId: string, quota: QuotaState, nowSeconds: number): UserAdmission {
@@ -79,14 +70,19 @@ export function createUnits(parts: UnitParts): Units {
   }
 
   return {
-    saw: (owner, count) => void saw(owner, count),
-    counted(owner, count) {
+    /** What the ledger has counted, for the copy in Postgres alone. */
+    saw: (owner: Owner, count: Count): void => void saw(owner, count),
+    /** What the ledger has counted. */
+    counted(owner: Owner, count: Count): UserAdmission {
       const seen = saw(owner, count);
       if (count.kind === 'exhausted') return exhausted(owner.userId, seen.quota, count.nowSeconds);
       return new AdmittedUnit(owner, seen.quota, seen, refundCounted);
     },
-    giveBack: (userId, windowStartSeconds, keyId) => giveBackOf(parts, userId, windowStartSeconds, keyId ?? undefined),
-    async takeDirectly({ userId, keyId }, hourlyLimit, ownLimit) {
+    /** Of any process: one that the ledger has counted, as nearly all are. */
+    giveBack: (userId: string, windowStartSeconds: number, keyId: string | null): Promise<void> =>
+      giveBackOf(parts, userId, windowStartSeconds, keyId ?? undefined),
+    /** The ledger is away: Postgres counts, from what this node and the mirror know. `ownLimit`: of the key alone; null: it has none. */
+    async takeDirectly({ userId, keyId }: Owner, hourlyLimit: number, ownLimit: number | null): Promise<UserAdmission> {
       const key = keyId === null || ownLimit === null ? null : { keyId, limit: ownLimit };
       const own = key && (await guarded(hours.take(userId, key.limit, mirror.seen(userId, key.keyId), key.keyId)));
       const ownQuota = own && key && stateIn(own, key.limit);

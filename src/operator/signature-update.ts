@@ -18,12 +18,7 @@ export const UpdateView = z
   .meta({ id: 'SignatureUpdate' });
 export type UpdateView = z.infer<typeof UpdateView>;
 
-export interface SignatureUpdate {
-  view(): UpdateView;
-  /** False: one is running already. */
-  start(): boolean;
-  stop(): Promise<void>;
-}
+export type SignatureUpdate = ReturnType<typeof createSignatureUpdate>;
 
 export interface UpdateParts {
   /** Takes what is new over at once. */
@@ -34,7 +29,7 @@ export interface UpdateParts {
   readonly command?: readonly [string, ...string[]];
 }
 
-export function createSignatureUpdate({ onDone, onChange, now, command }: UpdateParts): SignatureUpdate {
+export function createSignatureUpdate({ onDone, onChange, now, command }: UpdateParts) {
   const [program, ...args] = command ?? [process.execPath, mainPath, 'signatures', 'update'];
   let child: ChildProcess | null = null;
   let view: UpdateView = { state: 'idle', startedAt: null, endedAt: null, lines: [] };
@@ -58,7 +53,8 @@ export function createSignatureUpdate({ onDone, onChange, now, command }: Update
 
   return {
     view: () => view,
-    start() {
+    /** False: one is running already. */
+    start(): boolean {
       if (child !== null) return false;
       set({ state: 'running', startedAt: wireTime(new Date(now())), endedAt: null, lines: [] });
       const started = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -71,7 +67,7 @@ export function createSignatureUpdate({ onDone, onChange, now, command }: Update
       started.on('close', (code) => end(code === 0 ? 'done' : 'failed'));
       return true;
     },
-    async stop() {
+    async stop(): Promise<void> {
       const running = child;
       if (running === null) return;
       await new Promise<void>((resolve) => {

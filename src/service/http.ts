@@ -6,7 +6,7 @@ import { throttledAs } from '../account/strangers.js';
 import { limitOfUser } from '../account/users.js';
 import { createAccess, createKeyAccess, createReadRate, liveKey } from '../admission/access.js';
 import type { AdmissionStore } from '../admission/admission.js';
-import type { Lookups } from '../admission/lookups.js';
+import type { FindKey } from '../admission/lookups.js';
 import { createAccountRoute, createQuotaRoutes } from '../admission/quota-route.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
@@ -70,7 +70,7 @@ interface HttpParts {
   readonly postgres: Postgres;
   readonly admission: AdmissionStore;
   /** The live key of that hash, as Postgres says now, or null. */
-  readonly findKey: Lookups['find'];
+  readonly findKey: FindKey;
   /** For what processes share; null: they share nothing. */
   readonly redis: RedisCommands | null;
   readonly history: History;

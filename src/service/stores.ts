@@ -2,7 +2,7 @@
 import { limitOfUser } from '../account/users.js';
 import type { AdmissionStore, Ledger } from '../admission/admission.js';
 import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
-import { createKeyLoader, createLookups, type Lookups, recentRevocations, recentRules } from '../admission/lookups.js';
+import { createKeyLoader, createLookups, type FindKey, recentRevocations, recentRules } from '../admission/lookups.js';
 import { createMemoryLedger } from '../admission/memory-ledger.js';
 import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
@@ -50,7 +50,7 @@ async function startOwnEmbedded(config: Pick<Config, 'dataDirectory' | 'database
 export interface Admission extends Stopping {
   readonly store: AdmissionStore;
   /** Whose live key it is, by its hash, as Postgres says now; nothing is counted. Throws Failure `unavailable`. */
-  readonly findKey: Lookups['find'];
+  readonly findKey: FindKey;
   /** For what else processes share; null: they share nothing. */
   readonly redis: RedisCommands | null;
   /** Another process takes over: when it resolves, all counts are where that one finds them. */
@@ -66,9 +66,9 @@ export async function startAdmission(
   { admission: sql }: Postgres,
   takesOver: boolean,
 ): Promise<Admission> {
-  const lookups = createLookups(createKeyLoader(sql, config.plans));
+  const findKey = createLookups(createKeyLoader(sql, config.plans));
   const common = {
-    lookups,
+    findKey,
     hours: createQuotaHours(sql, config.redisUrl !== null),
     limitOf: (userId: string) => limitOfUser(sql, config.plans, userId),
     clock: Date.now,
@@ -86,7 +86,7 @@ function admissionInProcess(common: Common, takesOver: boolean): Admission {
   const store = createAdmissions({ ...common, hours, ledger, ledgerProblem: () => null });
   return {
     store,
-    findKey: common.lookups.find,
+    findKey: common.findKey,
     redis: null,
     async handOver() {
       handover.leave();
@@ -112,7 +112,7 @@ async function admissionInRedis(common: Common, url: string, sql: Sql): Promise<
     const { ledger, isPostgres, problem } = shared;
     const store = add(createAdmissions({ ...common, ledger, isPostgres, ledgerProblem: problem }));
     const flush = (): Promise<void> => store.flush();
-    return { store, findKey: common.lookups.find, redis, handOver: async () => undefined, alone: () => undefined };
+    return { store, findKey: common.findKey, redis, handOver: async () => undefined, alone: () => undefined };
   });
 }
 

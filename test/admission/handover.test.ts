@@ -17,9 +17,9 @@ function processes(t: Test) {
   const start = (isAway: boolean) => {
     const handover = createHandover(() => createTestLedger(clock), shared, isAway);
     const { ledger, hours } = handover;
-    const lookups = createLookups(loaderOf(async () => postgres.record));
+    const findKey = createLookups(loaderOf(async () => postgres.record));
     const common = { ledgerProblem: () => null, onProblem: () => undefined, clock };
-    const store = createAdmissions({ ledger, hours, lookups, limitOf: async () => null, ...common });
+    const store = createAdmissions({ ledger, hours, findKey, limitOf: async () => null, ...common });
     t.teardown(() => store.stop());
     const handOver = async (): Promise<void> => {
       handover.leave();

@@ -16,7 +16,7 @@ const record = { userId: 'user', keyId: 'key', hourlyLimit: 1 };
 
 t.test('look-ups at the same time share a statement, and two statements run at most', async (t) => {
   const { lookups, batches } = heldLookups();
-  const asked = Array.from({ length: 1_200 }, (_, index) => lookups.find(String(index % 1_100)));
+  const asked = Array.from({ length: 1_200 }, (_, index) => lookups(String(index % 1_100)));
   await turn();
   await turn();
   t.same(
@@ -44,10 +44,10 @@ t.test('look-ups at the same time share a statement, and two statements run at m
 
 t.test('an answer is never older than the question', async (t) => {
   const { lookups, batches } = heldLookups();
-  const first = lookups.find('key');
+  const first = lookups('key');
   await turn();
   // The key is made now: the statement that runs may have looked before.
-  const second = lookups.find('key');
+  const second = lookups('key');
   await turn();
   t.equal(batches.length, 2);
   batches[0]?.answer(new Map());
@@ -60,7 +60,7 @@ t.test('a Postgres that hangs is unavailable in time, and is asked again after a
   const { lookups, batches } = heldLookups({ timeoutMs: 1, abandonMs: 5 });
   const down = { code: 'unavailable', detail: 'The account store is not reachable', retryAfterSeconds: 2 };
   for (let next = 0; next < 4; next += 1) {
-    const asked = lookups.find(String(next));
+    const asked = lookups(String(next));
     await t.rejects(asked, down);
     // The first two have the places of those that may run; after that one must be given up first.
     while (batches.length <= next) await turn();
@@ -70,7 +70,7 @@ t.test('a Postgres that hangs is unavailable in time, and is asked again after a
 
 t.test('what Postgres refuses is unavailable, for everybody of the batch', async (t) => {
   const { lookups, batches } = heldLookups();
-  const asked = [lookups.find('one'), lookups.find('two')];
+  const asked = [lookups('one'), lookups('two')];
   await turn();
   batches[0]?.fail(Object.assign(new Error('connection refused'), { code: 'ECONNREFUSED' }));
   for (const one of asked) await t.rejects(one, { code: 'unavailable', cause: /refused/ });
@@ -78,8 +78,8 @@ t.test('what Postgres refuses is unavailable, for everybody of the batch', async
 
 t.test('so many may wait, the next one is refused', async (t) => {
   const { lookups, batches } = heldLookups({ timeoutMs: 120_000, abandonMs: 120_000 });
-  const asked = Array.from({ length: 20_000 }, (_, index) => lookups.find(String(index)));
-  await t.rejects(lookups.find('one more'), {
+  const asked = Array.from({ length: 20_000 }, (_, index) => lookups(String(index)));
+  await t.rejects(lookups('one more'), {
     code: 'unavailable',
     detail: 'Too many key look-ups at once',
     retryAfterSeconds: 1,

@@ -35,7 +35,7 @@ const settings = {
 const plans = [planOf('FREE', 50), planOf('PRO', 1_000, ['price_1'])];
 const parts = { plans, planChanged: null, log: pino({ level: 'silent' }), now: Date.now };
 const billing = createBilling({ ...parts, sqlOf: store.requests, settings });
-const lookups = createLookups(createKeyLoader(admission, plans));
+const findKey = createLookups(createKeyLoader(admission, plans));
 const hours = createQuotaHours(admission);
 const history = await serveHistory(t, pages('test'));
 
@@ -50,7 +50,7 @@ const questions: Record<string, () => Promise<unknown>> = {
   'billing: a purchase': () => billing.checkout(ALICE, 'PRO'),
   'billing: a reading': () => billing.sync(ALICE, null),
   'webhook: whose event it is': () => findUser(requests, 'cus_1', false),
-  'admission: a key': () => lookups.find('ab'.repeat(32)),
+  'admission: a key': () => findKey('ab'.repeat(32)),
   'admission: a count': () => guarded(hours.take(ALICE, 50, null)),
 };
 const historyPages = [

@@ -242,7 +242,7 @@ t.test('a request that waits for too long for somebody to count is a 503, and ge
   const admissionsOf = (isPostgres: () => Promise<boolean>) => {
     const store = createAdmissions({
       ledger: { ...createTestLedger(Date.now), take: () => Promise.reject(new StoreAway('cut')) },
-      lookups: createLookups(async () => new Map()),
+      findKey: createLookups(async () => new Map()),
       limitOf: async () => 10,
       hours: {
         ...hours,
@@ -257,7 +257,6 @@ t.test('a request that waits for too long for somebody to count is a 503, and ge
       clock: Date.now,
       ledgerProblem: () => null,
       onProblem: (problem) => t.fail(problem),
-      rememberedMax: 10,
     });
     t.teardown(() => store.stop());
     return store.admitUser({ userId: 'user', hourlyLimit: 10 });

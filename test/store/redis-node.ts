@@ -58,7 +58,7 @@ export async function node(t: Subtest, redisServer: { readonly url: string }, sq
   const store: AdmissionStore = createAdmissions({
     ledger: turns.ledger,
     isPostgres: turns.isPostgres,
-    lookups: createLookups(createKeyLoader(sql, [planOf('FREE', LIMIT)])),
+    findKey: createLookups(createKeyLoader(sql, [planOf('FREE', LIMIT)])),
     limitOf: async () => LIMIT,
     hours,
     clock: options.clock ?? Date.now,

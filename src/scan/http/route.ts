@@ -1,7 +1,7 @@
 // POST /api/v1/scans, POST /web/scans and POST /web/url-scans: credentials in, a scan on its way out, which answers by itself. While too many scans of an account wait, its
 // next ones are refused before their admission, and nothing of them is looked at.
 import { type Access, type AccessControl, liveKey } from '../../admission/access.js';
-import type { Lookups } from '../../admission/lookups.js';
+import type { FindKey } from '../../admission/lookups.js';
 import { Failure, Unavailable, type UnavailableReason } from '../../errors.js';
 import type { BodyRoom } from '../../http/bodies.js';
 import type { CallerRoute, GuardedOperation } from '../../http/caller.js';
@@ -38,7 +38,7 @@ export interface ScanRouteParts {
 export interface Once {
   readonly kept: KeptAnswers;
   /** The live key of that hash, or null. */
-  readonly findKey: Lookups['find'];
+  readonly findKey: FindKey;
 }
 
 export function createScanRoutes(parts: ScanRouteParts) {
