@@ -21,7 +21,19 @@ export interface TurnParts {
   readonly onProblem: (message: string) => void;
 }
 
-export type Turns = ReturnType<typeof createTurns>;
+export interface Turns {
+  /** The ledger, which is away for this process when Redis is, and when Postgres counts for all. */
+  readonly ledger: Ledger;
+  /** To be asked when the ledger is away. True: Postgres counts now. False: the ledger is to be asked again. Throws Failure `unavailable` when nobody counts. */
+  isPostgres(): Promise<boolean>;
+  /**
+   * To be awaited before this process uses a Redis again that it had lost. Redis may have lost counts meanwhile; those of the last second are on
+   * their way to Postgres.
+   */
+  returning(): Promise<void>;
+  problem(): string | null;
+  stop(): void;
+}
 
 /** Three of these are in a lease: one answer may be late. */
 const ASK_MS = 300;
@@ -197,7 +209,7 @@ function shared(
   };
 }
 
-export function createTurns(parts: TurnParts) {
+export function createTurns(parts: TurnParts): Turns {
   const { ledger, problem } = parts;
   let isReturning = false;
   let usedAtMs = Number.NEGATIVE_INFINITY;
@@ -244,33 +256,27 @@ export function createTurns(parts: TurnParts) {
   void lease.ask();
 
   return {
-    /** The ledger, which is away for this process when Redis is, and when Postgres counts for all. */
     ledger: {
       ...ledger,
       take: (userId, keyHash) => use(() => ledger.take(userId, keyHash)),
       look: (userId) => use(() => ledger.look(userId)),
-    } satisfies Ledger,
-    /** To be asked when the ledger is away. True: Postgres counts now. False: the ledger is to be asked again. Throws Failure `unavailable` when nobody counts. */
-    isPostgres(): Promise<boolean> {
+    },
+    isPostgres() {
       deciding ??= decide().finally(() => {
         deciding = null;
       });
       return deciding;
     },
-    /**
-     * To be awaited before this process uses a Redis again that it had lost. Redis may have lost counts meanwhile; those of the last second are on
-     * their way to Postgres.
-     */
-    async returning(): Promise<void> {
+    async returning() {
       isReturning = true;
       lease.end();
       await sleep(LEFT_MS, undefined, { ref: false }).finally(() => {
         isReturning = false;
       });
     },
-    problem: (): string | null =>
+    problem: () =>
       problem() ?? (lease.told().awayMs > 0 ? 'Postgres counts: another process cannot reach Redis' : null),
-    stop: (): void => clearInterval(timer),
+    stop: () => clearInterval(timer),
   };
 }
 

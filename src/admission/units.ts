@@ -36,7 +36,7 @@ interface Owner {
 export type Units = ReturnType<typeof createUnits>;
 
 export function createUnits(parts: UnitParts) {
-  const { hours, mirror, onExhausted, onProblem } = parts;
+  const { hours, mirror, onExhausted } = parts;
 
   function exhausted(userId: string, quota: QuotaState, nowSeconds: number): UserAdmission {
     const { resetEpochSeconds } = quota;
@@ -44,16 +44,8 @@ export function createUnits(parts: UnitParts) {
     return { outcome: 'exhausted', quota, retryAfterSeconds: Math.max(1, resetEpochSeconds - nowSeconds) };
   }
 
-  /** A unit that can't be given back must not cost the answer. */
-  async function refunded(work: Promise<QuotaState | null>): Promise<QuotaState | null> {
-    return await within(work, STORE_ANSWER_MS).catch((error: unknown) => {
-      onProblem(`A unit could not be given back: ${String(error)}`);
-      return null;
-    });
-  }
-
   const refundCounted: GiveBack<ReturnType<typeof saw>> = (userId, { count, key }) =>
-    refunded(giveBack(parts, userId, count, key));
+    refunded(parts, giveBack(parts, userId, count, key));
 
   /** Returns what the client may still do, and the key, where it has a count of its own. */
   function saw({ userId, keyId }: Owner, count: Count) {
@@ -90,7 +82,7 @@ export function createUnits(parts: UnitParts) {
       const giveOwnBack = async () =>
         key && own && (await giveBackDirectly(parts, userId, key.limit, own.windowStartSeconds, key.keyId));
       const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId))).catch(async (error) => {
-        const returned = refunded(giveOwnBack());
+        const returned = refunded(parts, giveOwnBack());
         // Redis is asked next, and may have the key's last unit. A Postgres that is away would cost the answer more time.
         if (error instanceof StoreAway) await returned;
         throw error;
@@ -106,9 +98,17 @@ export function createUnits(parts: UnitParts) {
         const ownLeft = await giveOwnBack();
         return left && tighter(left, ownLeft);
       };
-      return new AdmittedUnit({ userId, keyId }, tighter(quota, ownQuota), null, () => refunded(back()));
+      return new AdmittedUnit({ userId, keyId }, tighter(quota, ownQuota), null, () => refunded(parts, back()));
     },
   };
+}
+
+/** A unit that can't be given back must not cost the answer. */
+async function refunded({ onProblem }: UnitParts, work: Promise<QuotaState | null>): Promise<QuotaState | null> {
+  return await within(work, STORE_ANSWER_MS).catch((error: unknown) => {
+    onProblem(`A unit could not be given back: ${String(error)}`);
+    return null;
+  });
 }
 
 /** Resolves with null where that hour is no longer kept. */
