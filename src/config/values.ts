@@ -22,7 +22,9 @@ export function megabytes(minimum: number, maximum: number) {
 }
 
 export function integerOrAuto(minimum: number, maximum: number) {
-  return z.union([z.literal('auto'), integer(minimum, maximum)], { error: 'must be auto or a whole number' });
+  return z.union([z.literal('auto'), integer(minimum, maximum)], {
+    error: `must be auto or a whole number from ${minimum} to ${maximum}`,
+  });
 }
 
 /** Separated like those of PATH. */

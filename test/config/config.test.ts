@@ -196,7 +196,32 @@ t.test(
   },
 );
 
+t.test('bounds are those that the help says', (t) => {
+  const isRefused = (name: string, value: number): boolean =>
+    problemsOf({ [name]: String(value) }).some((problem) =>
+      /^\w+ must be (at (least|most)|auto or .*) \d+$/.test(problem),
+    );
+  let bounds = 0;
+  for (const { name, about } of environment) {
+    const [said = ''] = about.split('; unset');
+    const least = /(\d+) to \d+(?! characters)\b|\bfrom (\d+)/.exec(said)?.slice(1).find(Boolean);
+    const most = /\bto (\d+)(?! characters)\b/.exec(said)?.[1];
+    for (const [bound, beyond] of [
+      [least, -1],
+      [most, 1],
+    ] as const) {
+      if (bound === undefined) continue;
+      bounds += 1;
+      t.notOk(isRefused(name, Number(bound)), `${name}=${bound}`);
+      if (bound !== '0') t.ok(isRefused(name, Number(bound) + beyond), `${name} beyond ${bound}`);
+    }
+  }
+  t.ok(bounds > 30, `${bounds}`);
+  t.end();
+});
+
 t.test('the words are our own, and a variable that has no effect is a mistake', (t) => {
+  t.strictSame(problemsOf({ SMTP_URL: 'smtp://127.0.0.1' }), ['BASE_URL is needed when SMTP_URL is set']);
   t.strictSame(problemsOf({ APP_ENV: 'x'.repeat(65) }), ['APP_ENV must have at most 64 characters']);
   t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x' }), ['ACCESS_LOG_FILE is for ACCESS_LOG, which is off']);
   t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x', ACCESS_LOG: 'json' }), []);
@@ -339,7 +364,11 @@ t.test('PROCESSES=auto is a number that fits the machine, and needs no Redis', a
   const crowded = readConfig({ PROCESSES: 'auto', MEMORY_LIMIT_MB: '16777216', ...stores });
   t.equal(crowded.processes, 1, 'no two of them have room');
   for (const bad of ['all', '1.5', 'AUTO', '-1']) {
-    t.strictSame(problemsOf({ PROCESSES: bad, ...stores }), ['PROCESSES must be auto or a whole number'], bad);
+    t.strictSame(
+      problemsOf({ PROCESSES: bad, ...stores }),
+      ['PROCESSES must be auto or a whole number from 1 to 64'],
+      bad,
+    );
   }
   t.strictSame(problemsOf({ PROCESSES: '0' }), ['PROCESSES must be at least 1']);
   t.strictSame(problemsOf({ PROCESSES: '65' }), ['PROCESSES must be at most 64']);
