@@ -1,7 +1,7 @@
 // Configuration: defaults, what is refused (all of it at once, never with its value), and what an empty variable means.
 import { delimiter, resolve } from 'node:path';
 import t from 'tap';
-import { readConfig } from '../../src/config/config.js';
+import { reachableUrl, readConfig } from '../../src/config/config.js';
 import { environment } from '../../src/config/variables.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { problemsOf } from './problems.js';
@@ -221,6 +221,10 @@ t.test('bounds are those that the help says', (t) => {
 });
 
 t.test('the words are our own, and a variable that has no effect is a mistake', (t) => {
+  const stream = { ICAP_PORT: '1344', ICAP_ACCOUNT: 'icap@example.com', SCAN_MAX_SIZE_MB: '110', ASYNC_MAX_MB: '10' };
+  t.strictSame(problemsOf({ ...stream, STREAM_MAX_MB: '110', UPLOAD_MEMORY_MB: '500' }), [
+    'STREAM_MAX_MB must be below SCAN_MAX_SIZE_MB',
+  ]);
   t.strictSame(problemsOf({ SMTP_URL: 'smtp://127.0.0.1' }), ['BASE_URL is needed when SMTP_URL is set']);
   t.strictSame(problemsOf({ APP_ENV: 'x'.repeat(65) }), ['APP_ENV must have at most 64 characters']);
   t.strictSame(problemsOf({ ACCESS_LOG_FILE: 'x' }), ['ACCESS_LOG_FILE is for ACCESS_LOG, which is off']);
@@ -321,6 +325,19 @@ t.test('a third-party issuer needs all three variables, and to be another one', 
   }
   t.strictSame(problemsOf({ ...all, JWT_JWKS_URL: 'http://127.0.0.1:8081/jwks' }), [], 'on this machine without TLS');
   t.match(problemsOf({ ...all, BASE_URL: 'https://id.example.org/' }), [/^JWT_ISSUER must not be/]);
+});
+
+t.test('an address that stands for all is none to connect to', (t) => {
+  for (const [host, reached] of [
+    ['0.0.0.0', '127.0.0.1'],
+    ['::', '127.0.0.1'],
+    ['::1', '[::1]'],
+    ['scan.example.com', 'scan.example.com'],
+  ] as const) {
+    t.equal(reachableUrl({ baseUrl: null, host }, 81), `http://${reached}:81`);
+  }
+  t.equal(reachableUrl({ baseUrl: 'https://scan.example.com/', host: '::' }, 81), 'https://scan.example.com');
+  t.end();
 });
 
 t.test('trusted proxies are networks', async (t) => {
