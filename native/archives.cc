@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// ar(5); ustar with the sizes of GNU and of pax (POSIX.1-2001); rpm.org, "RPM V4 package format".
+// ar(5); ustar with the sizes of GNU and of pax (POSIX.1-2001); rpm.org, "RPM V4 package format"; cpio(5).
 #include "archives.h"
 
 #include <algorithm>
@@ -96,6 +96,14 @@ bool IsTar(Bytes bytes) {
   return Has(bytes, kMagicAt, "ustar") || IsHeader(bytes.first(kBlock));
 }
 
+// tar and 7z pass over what is none.
+std::optional<size_t> NextHeader(Bytes bytes, size_t at) {
+  for (; at < bytes.size() && bytes.size() - at >= kBlock; at += kBlock) {
+    if (IsHeader(bytes.subspan(at, kBlock))) return at;
+  }
+  return std::nullopt;
+}
+
 // libclamav knows sizes in octal digits only, and stops where the archive seems to end.
 Archive ReadTar(Bytes bytes) {
   Archive archive{"tar", {}};
@@ -118,11 +126,7 @@ Archive ReadTar(Bytes bytes) {
   const Bytes end = bytes.subspan(at, std::min(kBlock, bytes.size() - at));
   archive.is_damaged = std::any_of(end.begin(), end.end(), [](uint8_t byte) { return byte != 0; });
   // Behind it, one that begins with a whole header.
-  for (at += kBlock; at < bytes.size() && bytes.size() - at >= kBlock; at += kBlock) {
-    if (!IsHeader(bytes.subspan(at, kBlock))) continue;
-    archive.members.push_back(bytes.subspan(at));
-    break;
-  }
+  if (const auto next = NextHeader(bytes, at + kBlock)) archive.members.push_back(bytes.subspan(*next));
   return archive;
 }
 
@@ -137,16 +141,60 @@ Archive ReadRpm(Bytes bytes) {
   Archive archive{"RPM", {}};
   uint64_t at = kLead;
   for (const size_t alignment : {kAlignment, size_t{1}}) {
-    archive.is_cut = bytes.size() < at + kIntroduction;
-    if (archive.is_cut) return archive;
-    const Bytes header = bytes.subspan(at);
-    archive.is_damaged = !Has(header, 0, "\x8e\xad\xe8");
+    // Where a header breaks off or says a wrong size, 7z finds the payload all the same.
+    archive.is_damaged = bytes.size() < at + kIntroduction || !Has(bytes, at, "\x8e\xad\xe8");
     if (archive.is_damaged) return archive;
+    const Bytes header = bytes.subspan(at);
     const uint64_t size = kIntroduction + kEntry * big_endian(header, 8) + big_endian(header, 12);
     at += (size + alignment - 1) / alignment * alignment;
   }
-  archive.is_cut = bytes.size() < at;
-  archive.members.push_back(bytes.subspan(std::min<uint64_t>(at, bytes.size())));
+  archive.is_damaged = bytes.size() <= at;
+  if (!archive.is_damaged) archive.members.push_back(bytes.subspan(at));
+  return archive;
+}
+
+constexpr std::string_view kCpioNew = "070701";
+constexpr std::string_view kCpioSums = "070702";
+constexpr std::string_view kCpioOld = "070707";
+
+bool IsNewCpio(Bytes bytes) { return Has(bytes, 0, kCpioNew) || Has(bytes, 0, kCpioSums); }
+
+// Text has no zero, and a name ends with one.
+bool IsCpio(Bytes bytes) {
+  constexpr size_t kHead = 512;
+  const Bytes head = bytes.first(std::min(bytes.size(), kHead));
+  return (IsNewCpio(bytes) || Has(bytes, 0, kCpioOld)) && std::find(head.begin(), head.end(), 0) != head.end();
+}
+
+// libclamav stops at a header that it can't read, in silence, and at the first end.
+Archive ReadCpio(Bytes bytes) {
+  const bool is_new = IsNewCpio(bytes);
+  const size_t header = is_new ? 110 : 76;
+  const auto number = [is_new](Bytes digits) -> std::optional<uint64_t> {
+    const std::string_view text = TextOf(digits);
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, is_new ? 16 : 8);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  };
+  const auto padded = [is_new](uint64_t size) { return is_new ? (size + 3) / 4 * 4 : size; };
+  Archive archive{"cpio", {}};
+  Bytes rest = bytes;
+  for (bool is_last = false; !is_last;) {
+    archive.is_cut = rest.size() < header;
+    if (archive.is_cut) return archive;
+    const auto name = number(is_new ? rest.subspan(94, 8) : rest.subspan(59, 6));
+    const auto size = number(is_new ? rest.subspan(54, 8) : rest.subspan(65, 11));
+    archive.is_damaged = !name || !size || !(is_new ? IsNewCpio(rest) : Has(rest, 0, kCpioOld));
+    if (archive.is_damaged) return archive;
+    const uint64_t data = padded(header + *name);
+    archive.is_cut = rest.size() < data + *size;
+    if (archive.is_cut) return archive;
+    is_last = Has(rest, header, std::string_view("TRAILER!!!\0", 11));
+    rest = rest.subspan(std::min<uint64_t>(rest.size(), data + padded(*size)));
+  }
+  // What Linux starts from has several, one after the other, and the last one may be compressed.
+  const auto next = std::find_if(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; });
+  archive.members.push_back({next, rest.end()});
   return archive;
 }
 
@@ -156,6 +204,8 @@ std::vector<Archive> Read(Bytes bytes) {
   std::vector<Archive> found;
   if (Has(bytes, 0, kArMagic)) found.push_back(ReadAr(bytes));
   if (IsTar(bytes)) found.push_back(ReadTar(bytes));
+  else if (const auto next = NextHeader(bytes, kBlock)) found.push_back({"tar", {bytes.subspan(*next)}});
+  if (IsCpio(bytes)) found.push_back(ReadCpio(bytes));
   if (Has(bytes, 0, "\xed\xab\xee\xdb")) found.push_back(ReadRpm(bytes));
   return found;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Archives whose members lie in them as they are: ar (packages of Debian, static libraries), tar and RPM.
+// Archives whose members lie in them as they are: ar (packages of Debian, static libraries), tar, cpio and RPM.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,8 @@ namespace sluice::archives {
 
 struct Archive {
   const char* name;
-  // Those that libclamav doesn't open. Of a tar also what begins like another one behind the end, or behind what is damaged; of an RPM the
+  // Those that libclamav doesn't open. Of a tar also what begins like another one behind the end, or behind what is damaged; of a cpio what
+  // follows its end; of an RPM the
   // only stream, of a cpio as a rule.
   std::vector<Bytes> members;
   // It ends within a member, or before the first one.

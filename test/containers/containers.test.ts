@@ -52,8 +52,14 @@ const deb = archived(
   ],
 );
 
-const cpio = (files: readonly File[]): Buffer =>
-  archived((_, path) => ['cpio', ['-o', '--quiet', '-H', 'newc', '-O', path]], files);
+const cpio = (files: readonly File[], form = 'newc'): Buffer =>
+  archived((_, path) => ['cpio', ['-o', '--quiet', '-H', form, '-O', path]], files);
+
+/** Its second header begins with other bytes. */
+const withOther = (bytes: Buffer): Buffer => {
+  const copy = Buffer.from(bytes);
+  return copy.fill('1', copy.indexOf('0707', 6), copy.indexOf('0707', 6) + 1);
+};
 
 /** Nothing but zeros, and what a format is known by. */
 const marked = (...marks: readonly [at: number, mark: Buffer | string][]): Buffer => {
@@ -108,6 +114,7 @@ const texts = [
   'WARC/1.0 is a format',
   'bvx2 begins LZFSE',
   'DMS! is of the Amiga',
+  '070707 begins a cpio',
   'ITSF begins compiled help',
 ];
 
@@ -143,10 +150,13 @@ const infected: Record<string, Buffer> = {
   'bz2 of two streams in a zip by xz': zipOf([{ name: 'a.bz2', content: halves(bz2), method: 95 }]),
   'zst in zst': nested(8, archive),
   'two tars, one after the other': gz(Buffer.concat([clean, archive])),
+  'tar whose first header has another magic': Buffer.from(archive).fill('x', 257, 258),
   'tar with a size of GNU': withSize(archive, Buffer.from([0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 68])),
   deb,
   rpm: rpm(zst(cpio([harmless, wanted]))),
   'rpm whose payload is as it is': rpm(cpio([harmless, wanted])),
+  'two cpios': Buffer.concat([cpio([harmless]), cpio([wanted])]),
+  'a cpio, and a compressed one': Buffer.concat([cpio([harmless], 'odc'), zst(cpio([wanted]))]),
   'rpm in a tar.gz': gz(tar([{ name: 'a.rpm', content: rpm(xz(cpio([wanted]))) }])),
   'lzma with an empty stream first': Buffer.concat([lzma(nothing), lzma(archive)]),
   'xz of two streams with zeros between': Buffer.concat([xz(clean), Buffer.alloc(8), xz(archive)]),
@@ -216,6 +226,12 @@ const incomplete: Record<string, [Buffer, string]> = {
   'a 7z whose end is missing': [cut(by7z('-t7z')), 'damaged 7z data'],
   wim: [by7z('-twim'), 'engine cannot unpack WIM'],
   'an rpm with something else in the place of a header': [rpm(gz(clean)).fill(0, 96, 100), 'damaged RPM data'],
+  'an rpm that ends within a header': [rpm(gz(clean)).subarray(0, 150), 'damaged RPM data'],
+  'an rpm whose header says a size beyond its end': [rpm(gz(clean)).fill(1, 106, 107), 'damaged RPM data'],
+  'a cpio with another magic in a header': [withOther(cpio([harmless, wanted])), 'damaged cpio data'],
+  'a cpio of old with another magic in a header': [withOther(cpio([harmless, wanted], 'odc')), 'damaged cpio data'],
+  'a cpio whose first header has no size': [cpio([harmless, wanted]).fill('x', 54, 55), 'damaged cpio data'],
+  'a cpio of old whose first header has no size': [cpio([harmless, wanted], 'odc').fill('x', 65, 66), 'damaged cpio data'],
   'a damaged tar': [damaged512(clean), 'damaged tar data'],
   'damaged bz2': [damaged(bz2(clean)), 'damaged bzip2 data'],
   'damaged xz': [damaged(xz(clean)), 'damaged xz data'],
@@ -244,10 +260,10 @@ const truncated: Record<string, Buffer> = {
   // Its end mark, and the sum of the content.
   lz4: lz4(clean).subarray(0, -8),
   'gz in a zip': zipOf([{ name: 'a.gz', content: cut(gz(clean)) }]),
-  rpm: rpm(gz(clean)).subarray(0, 150),
   'rpm in its payload': cut(rpm(gz(cpio([harmless, harmless])))),
   zip: zipOf([harmless, harmless]).subarray(0, -100),
   tar: clean.subarray(0, 5000),
+  cpio: cut(cpio([harmless])),
 };
 
 t.test('what libclamav passes over is looked at', async (t) => {
@@ -261,6 +277,7 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
     t.equal(verdictOf(bytes), `incomplete: ${reason}`, what);
   }
   t.equal(verdictOf(lha('-lh0-', harmless.content)), 'clean', 'LHA that is whole');
+  for (const form of ['newc', 'crc', 'odc']) t.equal(verdictOf(cpio([harmless, folder], form)), 'clean', form);
   t.equal(verdictOf(encryptedArj), 'clean, encrypted', 'an ARJ with a password');
   t.equal(verdictOf(marked([0, 'LUKS\xba\xbe\0\x02'])), 'clean, encrypted', 'a disk with a password');
   for (const text of texts) t.equal(verdictOf(Buffer.from(`${text}.\n`)), 'clean', text);
