@@ -35,7 +35,9 @@ bool IsLzma(Bytes bytes) {
   constexpr uint32_t kSmallest = 4096;
   if (dictionary < kSmallest || !is_usual) return false;
   const uint64_t size = Long(bytes, 5);
-  return size == UINT64_MAX || (size != 0 && size < 1ULL << 40);
+  // 7z takes any size. Where the properties are those of all tools, other bytes are unlikely.
+  constexpr uint8_t kUsualProperties = 0x5d;
+  return size == UINT64_MAX || (size != 0 && (size < 1ULL << 40 || bytes[0] == kUsualProperties));
 }
 
 End Failure(bool is_memory) {

@@ -158,6 +158,7 @@ const infected: Record<string, Buffer> = {
   'two cpios': Buffer.concat([cpio([harmless]), cpio([wanted])]),
   'a cpio, and a compressed one': Buffer.concat([cpio([harmless], 'odc'), zst(cpio([wanted]))]),
   'rpm in a tar.gz': gz(tar([{ name: 'a.rpm', content: rpm(xz(cpio([wanted]))) }])),
+  'lzma that says an unlikely size': lzma(archive).fill(0xfe, 12, 13),
   'lzma with an empty stream first': Buffer.concat([lzma(nothing), lzma(archive)]),
   'xz of two streams with zeros between': Buffer.concat([xz(clean), Buffer.alloc(8), xz(archive)]),
   'cut, behind what is infected': gz(archive).subarray(0, -6),
@@ -182,6 +183,17 @@ function lha(method: string, content: Buffer): Buffer {
   return Buffer.concat([header, content, Buffer.alloc(1)]);
 }
 
+/** As it is, behind a header of level 2, whose size counts all of it. */
+function lhaOfLevel2(content: Buffer): Buffer {
+  const header = Buffer.alloc(26);
+  header.writeUInt16LE(header.length, 0);
+  header.write('-lh0-', 2);
+  header.writeUInt32LE(content.length, 7);
+  header.writeUInt32LE(content.length, 11);
+  header.set([0x20, 2], 19);
+  return Buffer.concat([header, content]);
+}
+
 const encryptedArj = testFile('clam.arj');
 const arjMember = encryptedArj.indexOf('\x60\xea', 2, 'latin1');
 encryptedArj[arjMember + 8] = 1;
@@ -194,6 +206,10 @@ const incomplete: Record<string, [Buffer, string]> = {
   'an ARJ that is cut off': [testFile('clam.arj').subarray(0, 344), notAll],
   'damaged compiled help': [testFile('clam.chm').fill(0x55, 50, 58), notAll],
   'LHA by a method that the engine lacks': [lha('-lh2-', harmless.content), notAll],
+  'LHA whose second member is by such a method': [
+    Buffer.concat([lhaOfLevel2(harmless.content), lha('-lh2-', harmless.content)]),
+    notAll,
+  ],
   'a local header with another method': [
     zipOf([{ ...harmless, method: 8, localMethod: 0 }]),
     'a zip can be read in several ways: two headers of a member contradict each other',
@@ -231,7 +247,10 @@ const incomplete: Record<string, [Buffer, string]> = {
   'a cpio with another magic in a header': [withOther(cpio([harmless, wanted])), 'damaged cpio data'],
   'a cpio of old with another magic in a header': [withOther(cpio([harmless, wanted], 'odc')), 'damaged cpio data'],
   'a cpio whose first header has no size': [cpio([harmless, wanted]).fill('x', 54, 55), 'damaged cpio data'],
-  'a cpio of old whose first header has no size': [cpio([harmless, wanted], 'odc').fill('x', 65, 66), 'damaged cpio data'],
+  'a cpio of old whose first header has no size': [
+    cpio([harmless, wanted], 'odc').fill('x', 65, 66),
+    'damaged cpio data',
+  ],
   'a damaged tar': [damaged512(clean), 'damaged tar data'],
   'damaged bz2': [damaged(bz2(clean)), 'damaged bzip2 data'],
   'damaged xz': [damaged(xz(clean)), 'damaged xz data'],
@@ -264,6 +283,8 @@ const truncated: Record<string, Buffer> = {
   zip: zipOf([harmless, harmless]).subarray(0, -100),
   tar: clean.subarray(0, 5000),
   cpio: cut(cpio([harmless])),
+  'LHA in a member of a few bytes': lha('-lh0-', Buffer.from('few')).subarray(0, -2),
+  'a cabinet in its directory': testFile('clam.cab').subarray(0, 60),
 };
 
 t.test('what libclamav passes over is looked at', async (t) => {
@@ -279,6 +300,7 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
   t.equal(verdictOf(lha('-lh0-', harmless.content)), 'clean', 'LHA that is whole');
   for (const form of ['newc', 'crc', 'odc']) t.equal(verdictOf(cpio([harmless, folder], form)), 'clean', form);
   t.equal(verdictOf(encryptedArj), 'clean, encrypted', 'an ARJ with a password');
+  t.equal(verdictOf(encryptedArj.subarray(0, -4)), 'clean, encrypted, truncated', 'an ARJ without its end');
   t.equal(verdictOf(marked([0, 'LUKS\xba\xbe\0\x02'])), 'clean, encrypted', 'a disk with a password');
   for (const text of texts) t.equal(verdictOf(Buffer.from(`${text}.\n`)), 'clean', text);
   for (const [name, bytes] of Object.entries(foreign)) {
