@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { defaultEngineLimits } from '../../src/engine/clamav/addon.js';
 import { addonPath, marksDirectory } from '../../src/paths.js';
+import { anyCharacter } from '../fixtures/any-character.js';
 import { bodySignature, databaseFolder, load, temporaryFolder } from './engine.js';
 
 /** More of them under a sanitizer: test/sanitize/run.sh. */
@@ -21,7 +22,7 @@ const bytes = fc.uint8Array({ maxLength: 200 });
 const anything = fc.oneof(
   fc.anything({ withBigInt: true, withTypedArray: true, withSparseArray: true, withNullPrototype: true }),
   number,
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: anyCharacter }),
   bytes,
   fc.constantFrom(new ArrayBuffer(8), new SharedArrayBuffer(8), new Proxy({}, { get: () => fail() }), Symbol('x')),
 );
