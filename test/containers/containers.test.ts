@@ -239,6 +239,10 @@ const incomplete: Record<string, [Buffer, string]> = {
   ],
   'a method that nobody has': [zipOf([{ ...harmless, method: 98 }]), 'a member of a zip is compressed by method 98'],
   'a method of 7z that the engine lacks': [by7z('-t7z', '-m0=Deflate'), 'engine cannot unpack this kind of 7z data'],
+  'a 7z with a filter that the engine lacks': [
+    by7z('-t7z', '-m0=Delta:4', '-m1=LZMA'),
+    'engine cannot unpack this kind of 7z data',
+  ],
   'a 7z whose end is missing': [cut(by7z('-t7z')), 'damaged 7z data'],
   wim: [by7z('-twim'), 'engine cannot unpack WIM'],
   'an rpm with something else in the place of a header': [rpm(gz(clean)).fill(0, 96, 100), 'damaged RPM data'],
@@ -299,6 +303,7 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
   }
   t.equal(verdictOf(lha('-lh0-', harmless.content)), 'clean', 'LHA that is whole');
   for (const form of ['newc', 'crc', 'odc']) t.equal(verdictOf(cpio([harmless, folder], form)), 'clean', form);
+  t.equal(verdictOf(by7z('-t7z', '-psecret')), 'clean, encrypted', 'a 7z with a password');
   t.equal(verdictOf(encryptedArj), 'clean, encrypted', 'an ARJ with a password');
   t.equal(verdictOf(encryptedArj.subarray(0, -4)), 'clean, encrypted, truncated', 'an ARJ without its end');
   t.equal(verdictOf(marked([0, 'LUKS\xba\xbe\0\x02'])), 'clean, encrypted', 'a disk with a password');
