@@ -120,10 +120,11 @@ t.test('the name of a URL is its last segment that is not empty, decoded; or the
 });
 
 t.test('whatever the path, the name of a URL is one that baseName would give', async (t) => {
+  const character = fc.oneof(fc.constantFrom(...'/.~:@;=&+$,%az09'), anyCharacter.map(encodeURIComponent));
   holds(
     t,
-    fc.property(fc.webPath(), fc.string({ unit: 'grapheme' }), (path, noise) => {
-      const url = new URL(`http://h.example${path}/${encodeURIComponent(noise)}`);
+    fc.property(fc.string({ unit: character }), fc.string({ unit: 'grapheme' }), (path, noise) => {
+      const url = new URL(`http://h.example/${path}/${encodeURIComponent(noise)}`);
       const name = nameFromUrl(url).filename;
       return baseName(name) === name;
     }),
