@@ -236,9 +236,9 @@ void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Memb
   for (const zip::Member& member : members) {
     // Inside of the content nothing can be wrong with what is stored.
     const bool is_passed_over = member.is_encrypted || member.unpacked < kSmallest || (level > 0 && member.method == 0);
-    if (!is_passed_over) zip.unseen.emplace(member.unpacked, member);
+    if (!is_passed_over) zip.by_size[member.unpacked].members.push_back(member);
   }
-  if (zip.unseen.empty()) return;
+  if (zip.by_size.empty()) return;
   if (level > 0) {
     streams::Output output(&zip.copy, limits_.max_scan_size_bytes, deadline_);
     if (!output.Put(bytes)) return NoteEnd(output.stopped(), "zip");
@@ -251,27 +251,35 @@ void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Memb
 void Layers::Await(uint32_t level, const std::vector<uint64_t>& sizes) {
   constexpr uint16_t kByNobody = UINT16_MAX;
   Opened archive{level, {}, {}, {}};
+  uint32_t left = limits_.max_files;
   for (const uint64_t size : sizes) {
-    if (archive.unseen.size() >= limits_.max_files) break;
-    if (size >= kSmallest) archive.unseen.emplace(size, zip::Member{kByNobody, false, false, 0, 0, size, true});
+    if (size < kSmallest) continue;
+    if (left-- == 0) break;
+    archive.by_size[size].members.push_back({kByNobody, false, false, 0, 0, size, true});
   }
-  if (!archive.unseen.empty()) opened_.push_back(std::move(archive));
+  if (!archive.by_size.empty()) opened_.push_back(std::move(archive));
 }
 
 // A layer has come: archives that it isn't inside of have ended, and it may be a member of the one that it is in.
 void Layers::SettleOpened(uint32_t level, uint64_t size) {
   while (!opened_.empty() && opened_.back().level >= level) EndOpened();
   if (opened_.empty() || opened_.back().level + 1 != level) return;
-  auto& unseen = opened_.back().unseen;
-  auto seen = unseen.find(size);
-  if (seen == unseen.end()) seen = unseen.find(listed::kAnySize);
-  if (seen != unseen.end()) unseen.erase(seen);
+  auto& by_size = opened_.back().by_size;
+  for (const uint64_t one : {size, listed::kAnySize}) {
+    const auto alike = by_size.find(one);
+    if (alike == by_size.end() || alike->second.seen == alike->second.members.size()) continue;
+    ++alike->second.seen;
+    return;
+  }
 }
 
 void Layers::EndOpened() {
-  const Opened zip = std::move(opened_.back());
+  const Opened archive = std::move(opened_.back());
   opened_.pop_back();
-  for (const auto& [size, member] : zip.unseen) UnpackOpened(zip.bytes, member);
+  for (const auto& [size, alike] : archive.by_size) {
+    if (alike.seen == alike.members.size()) continue;
+    for (const zip::Member& member : alike.members) UnpackOpened(archive.bytes, member);
+  }
 }
 
 void Layers::UnpackOpened(Bytes bytes, const zip::Member& member) {

@@ -66,13 +66,18 @@ class Layers {
     // To be looked at once more where something else has come; empty: they are not there any more by then.
     Bytes bytes;
   };
-  // An archive: members that libclamav must open, by their sizes, until it has.
+  // Members of one size: which of them a layer of that size is can't be told.
+  struct Alike {
+    std::vector<zip::Member> members;
+    size_t seen = 0;
+  };
+  // An archive: members that libclamav must open, by their sizes.
   struct Opened {
     uint32_t level;
     Bytes bytes;
     // Of a zip inside of the content, whose bytes go before it is known: they lie here.
     Held copy;
-    std::unordered_multimap<uint64_t, zip::Member> unseen;
+    std::unordered_map<uint64_t, Alike> by_size;
   };
   // What a look starts from.
   struct State {

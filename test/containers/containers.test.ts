@@ -69,6 +69,11 @@ const marked = (...marks: readonly [at: number, mark: Buffer | string][]): Buffe
 };
 
 /** What is deflated behind the local header of the first member is none any more, from so many bytes on. */
+function withoutOne(index: number): Buffer {
+  const member = zipOf([harmless]).indexOf('PK\x01\x02');
+  return withDamage(zipOf([harmless, harmless, harmless]), index * member + 2);
+}
+
 function withDamage(bytes: Buffer, at: number): Buffer {
   const copy = Buffer.from(bytes);
   copy.fill(0xff, 30 + harmless.name.length + at, 30 + harmless.name.length + at + 8);
@@ -219,6 +224,9 @@ const incomplete: Record<string, [Buffer, string]> = {
     'a zip can be read in several ways: two headers of a member contradict each other',
   ],
   'a deflated member that is damaged': [withDamage(zipOf([harmless]), 2), 'damaged zip data'],
+  ...Object.fromEntries(
+    [0, 1, 2].map((index) => [`one of three members of one size: ${index}`, [withoutOne(index), 'damaged zip data']]),
+  ),
   'one of several, in a zip': [
     zipOf([harmless, { name: 'a.zip', content: withDamage(zipOf([harmless, harmless]), 2) }]),
     'damaged zip data',
