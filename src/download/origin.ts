@@ -371,15 +371,8 @@ function disguiseReset(error: Error): void {
 function reasonOf(error: unknown): string {
   const name = error instanceof Error ? error.name : '';
   if (name === 'HeadersTimeoutError') return TOO_SLOW;
-  return NOT_HTTP.has(name) ? 'the response is not valid HTTP' : LOST;
+  return name === 'HTTPParserError' || name === 'HeadersOverflowError' ? 'the response is not valid HTTP' : LOST;
 }
-
-/** As undici calls it. The last one: two lengths, one beside chunks, or one beyond counting. */
-const NOT_HTTP: ReadonlySet<string> = new Set([
-  'HTTPParserError',
-  'HeadersOverflowError',
-  'ResponseContentLengthMismatchError',
-]);
 
 /** One address gets so long before the next one is dialled; the last one the rest of what the host has. */
 const ADDRESS_TIMEOUT_MS = 1_500;
