@@ -137,7 +137,7 @@ void StandBack() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);
 }
 
-// `outcome`: the room for it, which a load that fails for want of memory needs as well.
+// `outcome` is made before: a load may fail because there is no memory.
 void Load(Channel& channel, const LoadRequest& request, std::unique_ptr<Message> outcome) {
   if (engine::Current()) StandBack();
   Throttle throttle(channel);

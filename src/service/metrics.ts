@@ -14,7 +14,7 @@ import type { OutboxLook } from '../webhooks/deliveries.js';
 import type { Outbox } from '../webhooks/sender.js';
 import { problemOf } from './endpoints.js';
 import type { LoadCounts } from './engine.js';
-import { Figures } from './figures.js';
+import { Figures, type Sample } from './figures.js';
 import { RequestMetrics, ScanMetrics } from './scan-metrics.js';
 
 interface MetricsParts {
@@ -120,11 +120,7 @@ function addOutbox(figures: Figures, { outbox, attempts }: FollowedParts): void 
   figures.counter(
     'sluice_webhook_attempts_total',
     'Attempts of this process to deliver, by outcome: delivered, failed (there will be another one), or given_up.',
-    () => [
-      { labels: { outcome: 'delivered' }, value: attempts.delivered },
-      { labels: { outcome: 'failed' }, value: attempts.failed },
-      { labels: { outcome: 'given_up' }, value: attempts.givenUp },
-    ],
+    () => byOutcome({ delivered: attempts.delivered, failed: attempts.failed, given_up: attempts.givenUp }),
   );
 }
 
@@ -214,15 +210,16 @@ function addMemory(figures: Figures, kind: 'upload' | 'download', memory: Upload
   );
 }
 
+function byOutcome(counts: Readonly<Record<string, number>>): Sample[] {
+  return Object.entries(counts).map(([outcome, value]) => ({ labels: { outcome }, value }));
+}
+
 function addSignatures(figures: Figures, { signatures, standing, loads }: MetricsParts): void {
   const { engine } = signatures;
   figures.counter(
     'sluice_signature_loads_total',
     'Loads of signatures by this process, the first one included, by what came of them: loaded, or failed.',
-    () => [
-      { labels: { outcome: 'loaded' }, value: loads.loaded },
-      { labels: { outcome: 'failed' }, value: loads.failed },
-    ],
+    () => byOutcome({ loaded: loads.loaded, failed: loads.failed }),
   );
   figures.gauge(
     'sluice_signatures',
