@@ -74,7 +74,6 @@ const NO_MATCH = [...LIMITS, ...ENCRYPTED, UNSCANNED, TRUNCATED, INCOMPLETE];
  * libclamav itself calls such content clean or infected (clamav.h, CL_SCAN_HEURISTIC_EXCEEDS_MAX).
  */
 export function readAnswer(answer: RawAnswer, policy: ScanPolicy): Verdict {
-  if (answer === PLAINLY_CLEAN) return CLEAN;
   const names = answer.virusName === null ? answer.alerts : [...answer.alerts, answer.virusName];
   const matches = names.filter((name) => !NO_MATCH.some((beginning) => name.startsWith(beginning)));
   const match = policy.heuristics === 'on' ? matches[0] : matches.find((name) => !name.startsWith(HEURISTIC));

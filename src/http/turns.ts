@@ -89,7 +89,7 @@ export class Turns {
   }
 
   private timeRefusals(): void {
-    const first = this.refusals.first();
+    const first = this.refusals.first;
     if (this.areRefusalsTimed || first === null) return;
     this.areRefusalsTimed = true;
     const leftMs = first.dueMs - performance.now();
@@ -102,7 +102,7 @@ export class Turns {
     const nowMs = performance.now();
     this.areRefusalsTimed = false;
     for (let given = 0; given < REFUSALS_PER_TURN; given += 1) {
-      const first = this.refusals.first();
+      const first = this.refusals.first;
       if (first === null || first.dueMs > nowMs) break;
       first.leave();
       first.ready.give();
@@ -136,7 +136,7 @@ export class Turns {
     this.known = [];
     for (const ready of known) ready.give();
     for (; this.givenToStrangers < PER_TURN; this.givenToStrangers += 1) {
-      const first = this.strangers.first();
+      const first = this.strangers.first;
       if (first === null) break;
       first.leave();
       first.ready.give();

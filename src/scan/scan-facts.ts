@@ -22,7 +22,7 @@ export interface ScanParts extends UrlParts {
   readonly refused: ReadonlySet<string>;
   readonly known: KnownVerdicts;
   readonly uploadMemory: Lender;
-  readonly history: Pick<History, 'assertOpen' | 'append'>;
+  readonly history: Pick<History, 'refusal' | 'append'>;
   readonly refunds: Refunds;
   /** The name of this environment in the history. */
   readonly appEnv: string;
@@ -47,6 +47,9 @@ export type EndedScan = Readonly<
     | 'sha256'
     | 'virusName'
     | 'durationMs'
+    | 'askedMs'
+    | 'begunMs'
+    | 'turn'
     | 'detectedType'
     | 'secondLook'
     | 'looked'
@@ -193,14 +196,13 @@ export abstract class ScanFacts extends ThreadScan {
 
 /**
  * `admitting`: the admission is waited for, before it begins or, where its user was expected, with all that came of it. `waitingForMemory`: what has
- * arrived has no room. `queued`: for a thread. `gone`: nothing is left to be done, and nobody to be answered.
+ * arrived has no room. `scanning`: a thread is at it, or is waited for. `gone`: nothing is left to be done, and nobody to be answered.
  */
 export type Stage =
   | 'admitting'
   | 'receiving'
   | 'waitingForMemory'
-  | 'queued'
-  | 'running'
+  | 'scanning'
   | 'recording'
   | 'answered'
   | 'gone';

@@ -92,14 +92,12 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.access = access;
     this.quota = access.quota;
     this.keyId = access.keyId;
-    try {
-      this.parts.history.assertOpen();
-      // A key's user never changes. If it did, the scan would have had another account's share: it is not answered.
-      if (this.#hasBegun && this.account !== access.userId)
-        throw new Error('Another user was admitted than was expected');
-    } catch (error) {
+    // A key's user never changes. If it did, the scan would have had another account's share: it is not answered.
+    const isOther = this.#hasBegun && this.account !== access.userId;
+    const problem = isOther ? new Error('Another user was admitted than was expected') : this.parts.history.refusal();
+    if (problem !== null) {
       this.drop();
-      this.onUnrecorded(error);
+      this.onUnrecorded(problem);
       return;
     }
     this.scanId = timeId();
@@ -248,7 +246,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     }
     this.content = content.block;
     this.sizeBytes = content.sizeBytes;
-    this.enter('queued');
+    this.enter('scanning');
     this.#isWithThreads = true;
     this.parts.pool.ask(this);
     // A scan may wait for its thread for seconds: the time of a thread is for clients that are there.
@@ -263,7 +261,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   // What it hears from the threads.
 
   override onTurn(): void {
-    if (this.stage === 'queued') this.enter('running');
     if (!this.#isWatched) return;
     this.#isWatched = false;
     this.unwatch();
@@ -346,7 +343,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.isGone = true;
     this.#left = reason;
     if (this.stage === 'receiving' || this.stage === 'waitingForMemory') this.fail(reason);
-    else if (this.stage === 'queued') this.#leaveQueue(reason);
+    else if (this.stage === 'scanning') this.#leaveQueue(reason);
   }
 
   #leaveQueue(reason: Error): void {

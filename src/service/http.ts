@@ -114,7 +114,6 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
       return engine;
     },
     (error: unknown) => {
-      metrics.countTurns();
       isWarm = true;
       throw error;
     },
@@ -264,7 +263,6 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
   } catch (error) {
     log.warn({ reason: messageOfError(error) }, 'ready, but not warm: the first requests take longer');
   }
-  metrics.countTurns();
 }
 
 type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'places' | 'findKey' | 'metrics'> &

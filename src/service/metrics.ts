@@ -59,8 +59,6 @@ export function createMetrics(parts: MetricsParts) {
     refused: scans.refused,
     /** Of HTTP. Status null: the client went away before its answer was out. */
     answered: requests.answered,
-    /** Waits for a thread count from now on: those before were of scans that nobody asked for. */
-    countTurns: () => parts.pool.onTurn(scans.waited),
     /** Scans of this engine that nobody asked for. */
     leaveOut: (epoch: number, scans: number) => Object.assign(own, { epoch, scans }),
     /** What is not there yet when the first scans are counted. */

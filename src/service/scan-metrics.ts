@@ -1,5 +1,5 @@
 // What is counted of each scan and each HTTP request, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them. It asks when it is asked.
-import type { TurnKind } from '../engine/threads/lane.js';
+import type { TurnKind } from '../engine/threads/thread-scan.js';
 import type { UnavailableReason } from '../errors.js';
 import type { EndedScan } from '../scan/scan.js';
 import type { Figures, Sample } from './figures.js';
@@ -100,6 +100,7 @@ export class ScanMetrics {
     const cache = lookedBy === null ? 'none' : scan.looked === 'now' ? 'miss' : 'hit';
     this.#kindOf(scan, engine, cache).count += 1;
     if (wholeBytes !== null) this.#bytes += wholeBytes;
+    if (scan.turn !== null) this.#waits[scan.turn].observe((scan.begunMs - scan.askedMs) / 1000);
     if (cache !== 'miss') return;
     const seconds = scan.durationMs / 1000;
     for (const { most, buckets } of this.#seconds) {
@@ -119,10 +120,6 @@ export class ScanMetrics {
   /** Before its admission, since too many wait. */
   readonly refused = (reason: UnavailableReason): void => {
     this.#refusals.set(reason, (this.#refusals.get(reason) ?? 0) + 1);
-  };
-
-  readonly waited = (kind: TurnKind, waitedMs: number): void => {
-    this.#waits[kind].observe(waitedMs / 1000);
   };
 
   /** There are a few dozen, of which the first one or two are nearly all. */

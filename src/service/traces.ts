@@ -10,8 +10,7 @@ import type { Add } from './starting.js';
 const spanNames: Readonly<Partial<Record<Stage, string>>> = {
   receiving: 'receive',
   waitingForMemory: 'wait for memory',
-  queued: 'wait',
-  running: 'scan',
+  scanning: 'scan',
   recording: 'record',
   answered: 'answer',
 };
@@ -64,10 +63,17 @@ export async function openTraces(
         const name = spanNames[stage];
         if (name === undefined) continue;
         const untilMs = times.stages[at + 1]?.beganMs ?? endedMs;
-        span(name, beganMs, untilMs);
-        if (stage !== 'running' || scan.secondLook === null) continue;
+        if (stage !== 'scanning') {
+          span(name, beganMs, untilMs);
+          continue;
+        }
+        span('wait', beganMs, scan.turn === null ? untilMs : scan.begunMs);
+        if (scan.turn === null) continue;
+        span(name, scan.begunMs, untilMs);
+        if (scan.secondLook === null) continue;
         // What the thread says counts from its own beginning.
-        const within = (ms: number): number => Math.min(Math.max(untilMs - scan.durationMs + ms, beganMs), untilMs);
+        const within = (ms: number): number =>
+          Math.min(Math.max(untilMs - scan.durationMs + ms, scan.begunMs), untilMs);
         span('second look', within(scan.secondLook.beganMs), within(scan.secondLook.endedMs));
       }
       if (scan.status >= SERVER_ERROR) root.setStatus({ code: api.SpanStatusCode.ERROR, message: scan.failure ?? '' });

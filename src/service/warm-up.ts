@@ -36,8 +36,8 @@ export const warmAccess: AccessControl = (() => {
 })();
 
 /** A history that keeps nothing. */
-export const unkeptHistory: Pick<History, 'assertOpen' | 'append'> = {
-  assertOpen: () => undefined,
+export const unkeptHistory: Pick<History, 'refusal' | 'append'> = {
+  refusal: () => null,
   append(scan) {
     // Its row is asked for as one that is kept.
     scan.row();

@@ -106,7 +106,7 @@ function tick(late: LateTicks): void {
   const nowMs = performance.now();
   if (late.isToBeSkipped(nowMs)) return;
   const due = [];
-  for (let timer = timers.first(); timer !== null; timer = timer.behind) if (timer.dueMs <= nowMs) due.push(timer);
+  for (let timer = timers.first; timer !== null; timer = timer.behind) if (timer.dueMs <= nowMs) due.push(timer);
   for (const timer of due) {
     if (!timer.isGoing || timer.dueMs > nowMs) continue;
     timer.stop();

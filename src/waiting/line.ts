@@ -12,22 +12,19 @@ export interface InLine<Item> {
  * a request then outlives it until the next collection of the whole heap. What has left a line points to nothing.
  */
 export class Line<Item extends InLine<Item>> {
+  /** Only the line writes to these. */
   size = 0;
-  #first: Item | null = null;
+  first: Item | null = null;
   #last: Item | null = null;
 
-  first(): Item | null {
-    return this.#first;
-  }
-
   has(item: Item): boolean {
-    return item.before !== null || this.#first === item;
+    return item.before !== null || this.first === item;
   }
 
   /** Of those that are there now, also where `look` takes some of them out: it isn't called with these any more. */
   each(look: (item: Item) => void): void {
     const items: Item[] = [];
-    for (let item = this.#first; item !== null; item = item.behind) items.push(item);
+    for (let item = this.first; item !== null; item = item.behind) items.push(item);
     for (const item of items) if (this.has(item)) look(item);
   }
 
@@ -35,7 +32,7 @@ export class Line<Item extends InLine<Item>> {
   add(item: Item): void {
     const last = this.#last;
     item.before = last;
-    if (last === null) this.#first = item;
+    if (last === null) this.first = item;
     else last.behind = item;
     this.#last = item;
     this.size += 1;
@@ -43,19 +40,19 @@ export class Line<Item extends InLine<Item>> {
 
   /** Before all others. It is in no line. */
   addFirst(item: Item): void {
-    const first = this.#first;
+    const first = this.first;
     item.behind = first;
     if (first === null) this.#last = item;
     else first.before = item;
-    this.#first = item;
+    this.first = item;
     this.size += 1;
   }
 
   /** False: it isn't in the line. */
   remove(item: Item): boolean {
     const { before, behind } = item;
-    if (before === null && this.#first !== item) return false;
-    if (before === null) this.#first = behind;
+    if (before === null && this.first !== item) return false;
+    if (before === null) this.first = behind;
     else before.behind = behind;
     if (behind === null) this.#last = before;
     else behind.before = before;

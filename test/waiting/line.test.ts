@@ -15,7 +15,7 @@ t.test('a line has the oldest first, and lets any of its things go', async (t) =
   const things = ['a', 'b', 'c', 'd', 'e'].map(thing);
   const names = (): string => {
     let text = '';
-    for (let each = line.first(); each !== null; each = each.behind) text += each.name;
+    for (let each = line.first; each !== null; each = each.behind) text += each.name;
     return text;
   };
   for (const each of things) line.add(each);
@@ -57,19 +57,19 @@ t.test('what has left may come again, behind the others or before them', async (
   line.add(other);
   line.remove(one);
   line.add(one);
-  t.equal(line.first(), other);
+  t.equal(line.first, other);
   t.equal(other.behind, one);
   t.equal(line.size, 2);
   line.remove(one);
   line.addFirst(one);
-  t.equal(line.first(), one);
+  t.equal(line.first, one);
   t.equal(one.behind, other);
   t.equal(other.before, one);
   line.remove(other);
   line.remove(one);
   line.addFirst(one);
   line.add(other);
-  t.equal(line.first(), one);
+  t.equal(line.first, one);
   t.equal(one.behind, other);
   t.equal(line.size, 2);
 });

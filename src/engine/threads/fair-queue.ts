@@ -67,17 +67,17 @@ export class Account implements InLine<Account> {
    * scans that arrive within that time pass a large one: it can't wait for ever.
    */
   firstDue(): ThreadScan | null {
-    const due = earlier(this.small.first(), this.middle.first());
-    return earlier(due, this.large.first());
+    const due = earlier(this.small.first, this.middle.first);
+    return earlier(due, this.large.first);
   }
 
   /** For a thread beside the set: the smallest, once the others have been at theirs for `spanMs`. A large one only where the account has no thread. */
   smallest(spanMs: number): ThreadScan | null {
-    const small = this.small.first();
+    const small = this.small.first;
     if (small !== null && spanMs >= patienceMs(small.sizeBytes)) return small;
-    const middle = this.middle.first();
+    const middle = this.middle.first;
     if (middle !== null && spanMs >= patienceMs(middle.sizeBytes)) return middle;
-    const large = this.large.first();
+    const large = this.large.first;
     return large !== null && this.running === 0 && spanMs >= patienceMs(large.sizeBytes) ? large : null;
   }
 }
@@ -111,10 +111,10 @@ export class FairQueue {
   ahead = 0;
   /** Some account might be refused. */
   isCrowded: boolean;
+  /** Accounts with scans that wait or run; only the queue writes to it. */
+  readonly active = new Line<Account>();
   readonly #limit: number;
   readonly #accounts = new Map<string, Account>();
-  /** Those with scans that wait or run. */
-  readonly #active = new Line<Account>();
   /** An account that comes has used so much at least. */
   #levelMs = 0;
   #era = 0;
@@ -164,7 +164,7 @@ export class FairQueue {
   /** The scan whose turn it is, taken out; its account has a thread from now on. */
   shift(nowMs: number): ThreadScan | null {
     let next: Account | null = null;
-    for (let account = this.#active.first(); account !== null; account = account.behind) {
+    for (let account = this.active.first; account !== null; account = account.behind) {
       if (account.waiting === 0) continue;
       this.#charge(account, nowMs);
       if (next === null || isBefore(account, next)) next = account;
@@ -175,10 +175,10 @@ export class FairQueue {
   /** The scan that a thread beside the set is for; null: each can wait. It still waits. */
   smallest({ spanMs, left, besideOthers }: StandInRoom, nowMs: number): ThreadScan | null {
     const share = SHARE_OF_FREE * left;
-    const most = Math.max(1, this.accountsActive > 1 ? Math.min(besideOthers, share) : share);
+    const most = Math.max(1, this.active.size > 1 ? Math.min(besideOthers, share) : share);
     let next: Account | null = null;
     let smallest: ThreadScan | null = null;
-    for (let account = this.#active.first(); account !== null; account = account.behind) {
+    for (let account = this.active.first; account !== null; account = account.behind) {
       if (account.waiting === 0 || account.running >= most) continue;
       const scan = account.smallest(spanMs);
       if (scan === null) continue;
@@ -232,9 +232,9 @@ export class FairQueue {
   /** All that wait, the account that came first before the others. */
   scans(): ThreadScan[] {
     const scans: ThreadScan[] = [];
-    for (let account = this.#active.first(); account !== null; account = account.behind) {
+    for (let account = this.active.first; account !== null; account = account.behind) {
       for (const line of [account.small, account.middle, account.large]) {
-        for (let scan = line.first(); scan !== null; scan = scan.behind) scans.push(scan);
+        for (let scan = line.first; scan !== null; scan = scan.behind) scans.push(scan);
       }
     }
     return scans;
@@ -249,11 +249,6 @@ export class FairQueue {
     this.#leave(account);
   }
 
-  /** Accounts with scans that wait or run. */
-  get accountsActive(): number {
-    return this.#active.size;
-  }
-
   /** Accounts that are remembered, for their scans or for what they owe. */
   get accountsKnown(): number {
     return this.#accounts.size;
@@ -262,7 +257,7 @@ export class FairQueue {
   /** Names of the accounts whose scans wait. */
   accountsWaiting(): string[] {
     const names: string[] = [];
-    for (let account = this.#active.first(); account !== null; account = account.behind) {
+    for (let account = this.active.first; account !== null; account = account.behind) {
       if (account.waiting + account.ahead > 0) names.push(account.name);
     }
     return names;
@@ -306,25 +301,25 @@ export class FairQueue {
   /** The account, charged until now, which has scans from now on. */
   #enter(name: string, nowMs: number): Account {
     const account = this.#accounts.get(name) ?? this.#open(name);
-    if (this.#active.has(account)) {
+    if (account.running > 0 || account.waiting > 0) {
       this.#charge(account, nowMs);
       return account;
     }
     let leastMs = Number.POSITIVE_INFINITY;
-    for (let other = this.#active.first(); other !== null; other = other.behind) {
+    for (let other = this.active.first; other !== null; other = other.behind) {
       this.#charge(other, nowMs);
       leastMs = Math.min(leastMs, other.usedMs);
     }
-    if (this.#active.size > 0) this.#levelMs = Math.max(this.#levelMs, leastMs);
+    if (leastMs < Number.POSITIVE_INFINITY) this.#levelMs = Math.max(this.#levelMs, leastMs);
     account.usedMs = account.era === this.#era ? Math.max(this.#levelMs, account.usedMs) : this.#levelMs;
     account.era = this.#era;
     account.chargedMs = nowMs;
-    this.#active.add(account);
+    this.active.add(account);
     return account;
   }
 
   #open(name: string): Account {
-    if (this.#accounts.size >= this.accountsActive + IDLE_ACCOUNTS_MAX) this.#forget();
+    if (this.#accounts.size >= this.active.size + IDLE_ACCOUNTS_MAX) this.#forget();
     const account = new Account(name);
     this.#accounts.set(name, account);
     return account;
@@ -332,7 +327,7 @@ export class FairQueue {
 
   /** Those without scans that owe nothing; where all owe, the older half. */
   #forget(): void {
-    const idle = [...this.#accounts.values()].filter((account) => !this.#active.has(account));
+    const idle = [...this.#accounts.values()].filter((account) => !this.active.has(account));
     const clear = idle.filter(({ era, usedMs }) => era !== this.#era || usedMs <= this.#levelMs);
     const gone = clear.length > 0 ? clear : idle.slice(0, Math.ceil(idle.length / 2));
     for (const { name } of gone) this.#accounts.delete(name);
@@ -345,8 +340,8 @@ export class FairQueue {
 
   #leave(account: Account): void {
     if (account.running > 0 || account.waiting > 0) return;
-    this.#active.remove(account);
-    if (this.#active.size > 0) return;
+    this.active.remove(account);
+    if (this.active.size > 0) return;
     this.#era += 1;
     this.#levelMs = 0;
   }

@@ -1,9 +1,9 @@
 // A lane: scan threads for contents of about one size, and the queue before them. What small scans need beside long ones is one rule here: `standIn`.
 import { performance } from 'node:perf_hooks';
 import { Unavailable, type UnavailableReason } from '../../errors.js';
-import { PLAINLY_CLEAN, readAnswer } from '../verdict.js';
+import { CLEAN, readAnswer } from '../verdict.js';
 import { FairQueue, LONG_MS } from './fair-queue.js';
-import type { ThreadScan } from './thread-scan.js';
+import type { ThreadScan, TurnKind } from './thread-scan.js';
 import { ThreadSet, type ThreadSetOptions } from './thread-set.js';
 import { createWatch, type ThreadSlot, type WatchOptions } from './thread-slot.js';
 
@@ -11,9 +11,6 @@ export interface LaneOptions extends Omit<ThreadSetOptions, 'onIdle' | 'onDied'>
   /** Scans that may wait; the next one is refused. An account alone may have three quarters of them. */
   readonly queueLimit: number;
 }
-
-/** How a scan came to its thread: as the only account there was, beside others, or by a thread beside the set. */
-export type TurnKind = 'alone' | 'shared' | 'standIn';
 
 const REFUSALS = { full: 'queueFull', beyondShare: 'queueShareFull' } as const;
 /** All threads of the set have been at their scans for so long: threads beside it are made ahead, before anything waits. */
@@ -32,8 +29,6 @@ export class Lane {
   readonly set: ThreadSet;
   /** Less may run than before. */
   onEnd: (() => void) | null = null;
-  /** A scan has its thread. */
-  observe: (kind: TurnKind, waitedMs: number) => void = () => undefined;
   readonly #options: LaneOptions;
   readonly #watch: ReturnType<typeof createWatch>;
   #alarm: NodeJS.Timeout | null = null;
@@ -68,7 +63,7 @@ export class Lane {
     scan.deadlineMs = nowMs + this.#options.scanTimeoutMs;
     if (this.isFree) {
       this.queue.begin(scan, nowMs);
-      this.#start(scan, 'set', nowMs);
+      this.#start(scan, 'alone', nowMs);
       return;
     }
     this.#collectEarly();
@@ -126,10 +121,11 @@ export class Lane {
     for (const slot of this.set.slots) {
       if (!slot.hasStarted && slot.threadId() !== undefined) this.set.welcome(slot);
       for (let { scan } = slot; scan !== null; { scan } = slot) {
-        if (!slot.takeAnswer(scan)) break;
-        this.#goOn(slot, nowMs);
-        if (nowMs <= scan.deadlineMs && isOfAnother(scan)) this.#repeat(scan, slot, nowMs);
-        else {
+        if (!slot.takeAnswer(scan, nowMs)) break;
+        if (slot.scan?.state === 'ahead') this.#goOn(slot.scan, nowMs);
+        if (scan.isOfAnother && scan.said?.kind !== 'failed' && nowMs <= scan.deadlineMs) {
+          this.#repeat(scan, slot, nowMs);
+        } else {
           this.#release(scan, nowMs);
           if (last === null) first = scan;
           else last.behind = scan;
@@ -169,22 +165,21 @@ export class Lane {
   }
 
   /** On an idle thread; its account has been charged for it. */
-  #start(scan: ThreadScan, by: 'set' | 'standIn', nowMs: number): void {
+  #start(scan: ThreadScan, turn: TurnKind, nowMs: number): void {
     const slot = this.set.take();
     slot.sinceMs = nowMs;
     slot.post(scan);
-    this.#begin(scan, by, nowMs);
+    this.#begin(scan, turn, nowMs);
   }
 
-  #begin(scan: ThreadScan, by: 'set' | 'standIn', nowMs: number): void {
+  #begin(scan: ThreadScan, turn: TurnKind, nowMs: number): void {
     scan.state = 'running';
     scan.begunMs = nowMs;
     scan.isOverdue = false;
     scan.isAgain = false;
+    scan.turn = turn === 'alone' && this.queue.active.size > 1 ? 'shared' : turn;
     this.running += 1;
-    const waitedMs = nowMs - scan.askedMs;
-    this.observe(by === 'standIn' ? by : this.queue.accountsActive > 1 ? 'shared' : 'alone', waitedMs);
-    scan.onTurn(waitedMs);
+    scan.onTurn();
   }
 
   /** Gives threads to scans as long as there are both. */
@@ -197,7 +192,7 @@ export class Lane {
         if (queue.size === 0 && !this.set.slots.some((slot) => this.#recall(slot, nowMs))) break;
         const scan = queue.shift(nowMs);
         if (scan === null) break;
-        this.#start(scan, 'set', nowMs);
+        this.#start(scan, 'alone', nowMs);
       } else if (queue.size === 0 || !(this.#standIn(nowMs) || this.#layAhead(nowMs))) break;
     }
     if (queue.size > 0 || queue.ahead > 0) this.#alarm ??= setTimeout(() => this.#wake(), LONG_MS);
@@ -250,13 +245,10 @@ export class Lane {
     return true;
   }
 
-  /** The thread has let go of a scan. The one that lay behind it has begun. */
-  #goOn(slot: ThreadSlot, nowMs: number): void {
-    slot.sinceMs = nowMs;
-    slot.watch = null;
-    if (slot.scan?.state !== 'ahead') return;
-    this.queue.settle(slot.scan);
-    this.#begin(slot.scan, 'set', nowMs);
+  /** The thread has let go of a scan, and this one, which lay behind it, has begun. */
+  #goOn(scan: ThreadScan, nowMs: number): void {
+    this.queue.settle(scan);
+    this.#begin(scan, 'alone', nowMs);
   }
 
   /** Another engine came to serve meanwhile: that one is asked. */
@@ -303,18 +295,13 @@ export class Lane {
   }
 }
 
-/** A thread takes the native engine that serves when it begins: that isn't always the one that was asked. */
-function isOfAnother({ engine, said, lookedEpoch }: ThreadScan): boolean {
-  return engine !== null && said?.kind !== 'failed' && lookedEpoch !== engine.work.nativeEpoch;
-}
-
 function deliver(scan: ThreadScan): void {
   const { engine, said } = scan;
   if (scan.isOverdue) scan.onLetGo();
   else if (engine === null) unseen(scan, 'no engine is loaded');
   else if (said?.kind === 'failed') unseen(scan, said.message);
-  else if (scan.lookedEpoch !== engine.work.nativeEpoch) unseen(scan, 'another engine came to serve');
-  else scan.onAnswer(readAnswer(said?.answer ?? PLAINLY_CLEAN, scan.policy), engine, scan.lookedMs);
+  else if (scan.isOfAnother) unseen(scan, 'another engine came to serve');
+  else scan.onAnswer(said === null ? CLEAN : readAnswer(said.answer, scan.policy), engine, scan.lookedMs);
 }
 
 function unseen(scan: ThreadScan, reason: string): void {

@@ -6,7 +6,7 @@ import { processAddon } from '../../process-addon.js';
 import { type EncryptedPolicy, type ScanPolicy, usualPolicy } from '../verdict.js';
 import { startBell } from './bell.js';
 import { MIDDLE_BYTES } from './fair-queue.js';
-import { Lane, type TurnKind } from './lane.js';
+import { Lane } from './lane.js';
 import type { SandboxMode } from './task.js';
 import type { ThreadScan } from './thread-scan.js';
 
@@ -137,11 +137,6 @@ export class ScanPool {
   /** Those of them that won't come back, whatever the machine does. */
   get hung(): number {
     return this.#sum(({ set }) => set.slots.filter(({ watch }) => watch?.isHung === true).length);
-  }
-
-  /** Says from now on how long each scan has waited for its thread. One listener. */
-  onTurn(listener: (kind: TurnKind, waitedMs: number) => void): void {
-    for (const lane of this.#lanes) lane.observe = listener;
   }
 
   /** Scans it, now or when its turn comes. Its methods are called with what comes of it, possibly before this returns. */

@@ -7,6 +7,9 @@ import type { FromThread, SecondLook } from './task.js';
 /** `idle`: no thread is asked, or all is over. `ahead`: it lies ready at a thread, behind the scan that this one is at. */
 export type ThreadScanState = 'idle' | 'waiting' | 'ahead' | 'running';
 
+/** How a scan came to its thread: as the only account there was, beside others, or by a thread beside the set. */
+export type TurnKind = 'alone' | 'shared' | 'standIn';
+
 /**
  * Who asks for a thread sets the content before, and changes nothing of it until the last of the answers below. They are called from
  * within the threads' own turns, and may ask for the next scan at once. None of them may throw but the two ends of a scan that a thread was at, `onAnswer` and
@@ -25,9 +28,12 @@ export abstract class ThreadScan {
   detectedType: string | null;
   /** Null: no engine has looked again. */
   secondLook: SecondLook | null;
-  /** Both by the clock of `performance`, set when it asks. */
+  /** All by the clock of `performance`: the first two are set when it asks, the third since a thread is at it. */
   askedMs: number;
   deadlineMs: number;
+  begunMs: number;
+  /** Null: no thread was at it. */
+  turn: TurnKind | null;
 
   // What follows is written by this room alone.
   state: ThreadScanState;
@@ -39,14 +45,12 @@ export abstract class ThreadScan {
   before: ThreadScan | null;
   behind: ThreadScan | null;
   dueMs: number;
-  /** Since when a thread is at it. */
-  begunMs: number;
   /** Which engine it was posted for. */
   engine: Engine | null;
   /** What the thread has said; null: a plain "clean". */
   said: FromThread | null;
-  /** The native engine that has looked; null: none has. And for how long. */
-  lookedEpoch: number | null;
+  /** A thread takes the native engine that serves when it begins: it was not the one that was asked. */
+  isOfAnother: boolean;
   lookedMs: number;
   /** It was answered at its deadline, and a thread is still at it. */
   isOverdue: boolean;
@@ -63,23 +67,24 @@ export abstract class ThreadScan {
     this.secondLook = null;
     this.askedMs = 0;
     this.deadlineMs = 0;
+    this.begunMs = 0;
+    this.turn = null;
     this.state = 'idle';
     this.isHeavy = false;
     this.charged = null;
     this.before = null;
     this.behind = null;
     this.dueMs = 0;
-    this.begunMs = 0;
     this.engine = null;
     this.said = null;
-    this.lookedEpoch = null;
+    this.isOfAnother = false;
     this.lookedMs = 0;
     this.isOverdue = false;
     this.isAgain = false;
   }
 
   /** A thread is at it. */
-  abstract onTurn(waitedMs: number): void;
+  abstract onTurn(): void;
   /** The end: a thread has looked, and has let go of the content. `engine` null: none has looked, and the verdict is incomplete. */
   abstract onAnswer(verdict: Verdict, engine: Engine | null, durationMs: number): void;
   /** The end: no thread is at it (any more). An Error that isn't Unavailable: its thread has died. */

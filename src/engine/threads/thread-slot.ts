@@ -137,21 +137,23 @@ export class ThreadSlot {
     return this.scan !== null && this.#ring.hasEnded();
   }
 
-  /** The scan that it was at has what the thread says of it; false: the thread has not let go of it. */
-  takeAnswer(scan: ThreadScan): boolean {
+  /** The scan that it was at has what the thread says of it, and it is at the next one, if there is one; false: the thread has not let go of it. */
+  takeAnswer(scan: ThreadScan, nowMs: number): boolean {
     const at = this.#ring.takeEnded();
     if (at === NO_SLOT) return false;
     const fields = this.#memory.slots[at]?.numbers ?? new Float64Array();
     const said: FromThread | null = fields[FIELD.told] === 1 ? receiveMessageOnPort(this.#port)?.message : null;
     if (said === undefined) throw new Error('A scan thread has answered without saying what');
     scan.said = said;
-    scan.lookedEpoch = fields[FIELD.epoch] || null;
+    scan.isOfAnother = scan.engine !== null && (fields[FIELD.epoch] || null) !== scan.engine.work.nativeEpoch;
     scan.lookedMs = fields[FIELD.durationMs] ?? 0;
     scan.detectedType = contentType(fields[FIELD.type] ?? 0);
     const endedMs = fields[FIELD.secondLookEndedMs] ?? 0;
     scan.secondLook = endedMs === 0 ? null : { beganMs: fields[FIELD.secondLookBeganMs] ?? 0, endedMs };
     this.scan = this.next;
     this.next = null;
+    this.sinceMs = nowMs;
+    this.watch = null;
     return true;
   }
 

@@ -96,7 +96,7 @@ export function createUploadMemory(options: MemoryOptions) {
     if (content.isSmall) return 0;
     const nowMs = now();
     let bytes = 0;
-    for (let older = account.receiving.first(); older !== null && older !== content; older = older.behind) {
+    for (let older = account.receiving.first; older !== null && older !== content; older = older.behind) {
       const rest = older.limitSize - older.block.length;
       const isQuick = older.isDeclared && nowMs - older.beganAtMs < QUICK_MS;
       bytes += isQuick ? rest : Math.min(rest, older.block.length);

@@ -165,7 +165,7 @@ export function createWaitingLine(parts: WaitingLineParts): WaitingLine {
     for (const account of accounts.values()) {
       if (account === except || bytesOf(account) <= most) continue;
       let highest = 0;
-      for (let content = account.receiving.first(); content !== null; content = content.behind) {
+      for (let content = account.receiving.first; content !== null; content = content.behind) {
         const cost = (content.block.length + content.waitingBytes) * (nowMs - content.beganAtMs);
         if (cost <= highest) continue;
         highest = cost;

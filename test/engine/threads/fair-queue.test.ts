@@ -58,7 +58,7 @@ t.test('who comes back still owes what he owed, until nobody wants anything', as
     end('quick', nowMs);
   }
   drain(nowMs);
-  t.equal(queue.accountsActive, 0);
+  t.equal(queue.active.size, 0);
   push('quick', 'later', nowMs);
   push('slow', 'last', nowMs);
   t.strictSame(drain(nowMs), ['later', 'last'], 'who came first');
@@ -172,7 +172,7 @@ t.test('a scan that lies ahead counts against the limit and may be put back to w
   t.equal(queue.accountsWaiting().length, 3);
   end('many', 5);
   t.strictSame(drain(5), ['first', 'second', '2', '3']);
-  t.equal(queue.accountsActive, 0);
+  t.equal(queue.active.size, 0);
 });
 
 t.test('a scan that lay ahead and has begun is its account’s', async (t) => {
@@ -182,10 +182,10 @@ t.test('a scan that lay ahead and has begun is its account’s', async (t) => {
   queue.layAhead(lying);
   queue.settle(lying);
   t.equal(queue.accountsWaiting().length, 0);
-  t.equal(queue.accountsActive, 1);
+  t.equal(queue.active.size, 1);
   t.throws(() => queue.putBack(scanOf('one', '1'), 0), { message: 'This scan neither waits nor runs' });
   queue.end(lying, 1);
-  t.equal(queue.accountsActive, 0);
+  t.equal(queue.active.size, 0);
   t.throws(() => queue.end(lying, 1), 'it has ended');
 });
 

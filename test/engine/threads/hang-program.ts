@@ -5,6 +5,7 @@ import { faulty } from '../../fixtures/faults.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 import { until } from '../../fixtures/until.js';
 import { serveFolder } from '../../native/engine.js';
+import { hearingTurns } from './hearing-turns.js';
 
 const [databases, temporaryDirectory, order] = process.argv.slice(2);
 if (databases === undefined || temporaryDirectory === undefined || order === undefined)
@@ -25,15 +26,15 @@ const pool = new ScanPool({
   },
 });
 
-function scan(text: string, sha256: string) {
+function scan(text: string, sha256: string, by: Parameters<typeof scanOnce>[0] = pool) {
   const bytes = faulty(text);
-  return scanOnce(pool, sharedBytes(bytes), bytes.length, { sha256 });
+  return scanOnce(by, sharedBytes(bytes), bytes.length, { sha256 });
 }
 
 // Until the thread is there, which may take longer than this deadline.
 while ((await scan('fail 20', 'first').catch(() => null))?.returned !== null);
-pool.onTurn(() => process.stdout.write('begun\n'));
-const { verdict } = await scan(order, 'digest');
+const heard = hearingTurns(pool, () => process.stdout.write('begun\n'));
+const { verdict } = await scan(order, 'digest', heard);
 process.stdout.write(`${verdict.kind}\n`);
 let wasLate = false;
 await until(() => {

@@ -16,6 +16,7 @@ import { withoutRoot } from '../../fixtures/other-user.js';
 import { eicar } from '../../fixtures/samples.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 import { until } from '../../fixtures/until.js';
+import { hearingTurns } from './hearing-turns.js';
 
 /** With spare room, as uploads have it. */
 const bufferOf = (content: Uint8Array): Uint8Array<SharedArrayBuffer> => sharedBytes(content, 100);
@@ -105,20 +106,20 @@ t.test('with an engine', async (t) => {
     const content = bufferOf(Buffer.from('x'));
     await scanOnce(pool, content, 1);
     let begun = 0;
-    pool.onTurn(() => {
+    const heard = hearingTurns(pool, () => {
       begun += 1;
     });
     const scans: Promise<unknown>[] = [];
     // A thread has room for two. Nothing of this is asynchronous.
     const endMs = performance.now() + 10_000;
     while (begun < 5 && performance.now() < endMs) {
-      scans.push(scanOnce(pool, content, 1));
+      scans.push(scanOnce(heard, content, 1));
       const pauseMs = performance.now() + 1;
       while (performance.now() < pauseMs);
     }
     t.ok(begun >= 5, `${begun} of ${scans.length} have begun`);
     for (let count = 0; count < 150; count += 1) {
-      scans.push(scanOnce(pool, content, 1));
+      scans.push(scanOnce(heard, content, 1));
       const pauseMs = performance.now() + 1;
       while (performance.now() < pauseMs);
     }

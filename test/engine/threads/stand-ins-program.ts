@@ -5,6 +5,7 @@ import { faulty } from '../../fixtures/faults.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 import { until } from '../../fixtures/until.js';
 import { serveFolder } from '../../native/engine.js';
+import { hearingTurns } from './hearing-turns.js';
 
 const [databases, temporaryDirectory] = process.argv.slice(2);
 if (databases === undefined || temporaryDirectory === undefined) throw new Error('usage: databases temporary');
@@ -18,15 +19,15 @@ const pool = new ScanPool({
   scanTimeoutMs: 60_000,
   sandbox: 'off',
 });
-const kinds: string[] = [];
-pool.onTurn((kind) => kinds.push(kind));
+const kinds: unknown[] = [];
+const heard = hearingTurns(pool, (kind) => kinds.push(kind));
 const ended: string[] = [];
 const LONG = 'hang sleep 6';
 const SHORT = 'fail 20';
 
 async function scan(account: string, order: string, rest: string | Uint8Array = account): Promise<void> {
   const bytes = faulty(order, rest);
-  await scanOnce(pool, sharedBytes(bytes), bytes.length, { account });
+  await scanOnce(heard, sharedBytes(bytes), bytes.length, { account });
   ended.push(`${account}: ${order}`);
 }
 
