@@ -88,7 +88,7 @@ function print(...texts: unknown[]): void {
   process.stdout.write(`${texts.map((text) => (typeof text === 'string' ? text : JSON.stringify(text))).join(' ')}\n`);
 }
 
-async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promise<Side> {
+async function startSide(record: Pick<History, 'refusal' | 'append'>): Promise<Side> {
   const scans = {
     pool,
     refused: new Set<string>(),
@@ -140,7 +140,7 @@ async function run({ client }: Side, seconds: number, connections: number): Prom
 }
 
 await signatures.ready();
-const without = await startSide({ assertOpen: () => undefined, append: (scan) => scan.onRecorded() });
+const without = await startSide({ refusal: () => null, append: (scan) => scan.onRecorded() });
 const withJournal = await startSide(history);
 // 1 KB, medians of rounds in turns; a difference of at most 50 us is promised.
 const columns = ['connections', 'p50 us without the journal', 'with it', 'median of the differences, us'];

@@ -2,7 +2,6 @@
 import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { messageOfError } from '../error-text.js';
-import { Unavailable } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { withinOr } from '../waiting/within.js';
 import { wireDay } from '../wire-text.js';
@@ -84,11 +83,8 @@ export async function startHistory(options: HistoryOptions) {
   adopting.unref();
 
   return {
-    /** Throws Failure `unavailable` when a row could not be recorded now: asked before the work is done. */
-    assertOpen(): void {
-      const reason = journal.refusal();
-      if (reason !== null) throw new Unavailable('journalRefuses', { text: reason });
-    },
+    /** Why a row could not be recorded now, asked before the work is done; null: it could. */
+    refusal: journal.refusal,
     /** Writes the scan's row down with those of the same turn. The scan hears whether that went well. */
     append: journal.append,
     find: journal.find,
@@ -101,7 +97,7 @@ export async function startHistory(options: HistoryOptions) {
       writer.hurry();
       await withinOr(copied, SETTLE_MS, undefined);
     },
-    state: (): HistoryState => ({ ...journal.state(), problem: journal.refusal() }),
+    state: (): HistoryState => ({ ...journal.state(), problem: journal.refusal()?.detail ?? null }),
     /** Copies what waits, for a moment; the rest is for the next start. */
     async stop(): Promise<void> {
       clearInterval(adopting);

@@ -53,12 +53,12 @@ export function createIntake(options: IntakeOptions) {
   let isClosed = false;
 
   /** Why a scan would be refused now; null: it would not. */
-  function refusal(): string | null {
-    if (isClosed) return 'The service is stopping';
+  function refusal(): Unavailable | null {
+    if (isClosed) return refused('The service is stopping');
     const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
-    if (heldBytes + segments.bytes() >= limitBytes) return 'The history journal is full';
-    if (heldBytes >= WAITING_BYTES) return 'The disk of the history journal does not keep up';
-    return isFailing ? 'The history journal can not be written' : null;
+    if (heldBytes + segments.bytes() >= limitBytes) return refused('The history journal is full');
+    if (heldBytes >= WAITING_BYTES) return refused('The disk of the history journal does not keep up');
+    return isFailing ? refused('The history journal can not be written') : null;
   }
 
   function endTurn(): void {
@@ -152,7 +152,7 @@ export function createIntake(options: IntakeOptions) {
     append(scan: Recorded): void {
       const reason = refusal();
       if (reason !== null) {
-        scan.onUnrecorded(new Unavailable('journalRefuses', { text: reason }));
+        scan.onUnrecorded(reason);
         return;
       }
       if (turn === null) {
@@ -176,6 +176,10 @@ export function createIntake(options: IntakeOptions) {
       await writing;
     },
   };
+}
+
+function refused(text: string): Unavailable {
+  return new Unavailable('journalRefuses', { text });
 }
 
 interface Taken {

@@ -1,11 +1,11 @@
 // Rows as the database takes them fastest: `COPY scans FROM STDIN (FORMAT binary)` (PostgreSQL 18, COPY, "Binary Format").
-import { type ScanRow, timeOfId } from './scan-row.js';
+import type { ScanRow } from './scan-row.js';
 
 /** In the order in which `#add` writes them. */
 const COLUMNS = [
   ...['id', 'sha256', 'user_id', 'key_id'],
-  ...['creation_date', 'last_update', 'duration_ms', 'infected', 'status', 'size_bytes', 'notices'],
-  ...['filename', 'detected_type', 'virus_name', 'env', 'error', 'engine', 'metadata', 'url', 'signatures', 'protocol'],
+  ...['creation_date', 'last_update', 'duration_ms', 'infected', 'status', 'size_bytes', 'filename', 'detected_type'],
+  ...['notices', 'virus_name', 'env', 'error', 'engine', 'metadata', 'url', 'signatures', 'protocol'],
 ];
 
 export const COPY_SCANS = `COPY scans (${COLUMNS.join(', ')}) FROM STDIN (FORMAT binary)`;
@@ -26,6 +26,7 @@ const DIGEST_BYTES = 32;
 const DIGEST_DIGITS = 64;
 /** 2000-01-01, from which Postgres counts microseconds. */
 const EPOCH_MS = 946_684_800_000;
+const TWO_16 = 0x1_0000;
 const TWO_32 = 0x1_0000_0000;
 /** The type `text`, as an array says it of its elements. */
 const TEXT_OID = 25;
@@ -41,14 +42,14 @@ const NONE: readonly (string | null)[] = [];
 
 /**
  * Rows of one COPY. Ids and digest come as bytes by one call, and are spread from there: a look at each character of a text takes several times as long.
- * Whose a row is, and its last texts, are copied from the row before where they are the same, as they nearly always are.
+ * Whose a row is, and its last columns, are copied from the row before where they are the same, as they nearly always are.
  */
 export class RowCopy {
   #bytes: Buffer;
   #view: DataView;
   #at = HEAD.length;
   #last: ScanRow | null = null;
-  /** Where its owner begins, and its last texts, which end it. */
+  /** Where its owner begins, and its last columns, which end it. */
   #ownerAt = 0;
   #textsAt = 0;
 
@@ -71,6 +72,7 @@ export class RowCopy {
     const { virusName, env, error, engine, metadata, url, signatures, protocol } = row;
     const texts = isSaidAgain(row, last) ? NONE : [virusName, env, error, engine, metadata, url, signatures, protocol];
     const start = this.#at;
+    const idAt = start + 6;
     const sameBytes = texts === NONE ? start - this.#textsAt : 0;
     let characters = filename.length + (detectedType?.length ?? 0);
     for (const text of texts) characters += text?.length ?? 0;
@@ -83,12 +85,13 @@ export class RowCopy {
     if (last?.userId === userId && last.keyId === keyId)
       this.#repeat(this.#ownerAt, keyId === null ? OWNER_BYTES : OWNER_BYTES + UUID_BYTES);
     else this.#addDigits(userId, keyId);
-    this.#addNumbers(row, timeOfId(row.id));
-    this.#addNotices(notices);
+    // RFC 9562 section 5.7: an id begins with the time at which it was made.
+    this.#addNumbers(row, this.#view.getUint32(idAt) * TWO_16 + this.#view.getUint16(idAt + 4));
     this.#encode(filename);
     this.#encode(detectedType);
     const textsAt = this.#at;
-    this.#repeat(this.#textsAt, sameBytes);
+    if (texts === NONE) this.#repeat(this.#textsAt, sameBytes);
+    else this.#addNotices(notices);
     for (const text of texts) this.#encode(text);
     this.#last = row;
     this.#ownerAt = ownerAt;
@@ -173,10 +176,12 @@ export class RowCopy {
   }
 }
 
-/** Its last texts are those of the row before. */
+/** Its last columns are those of the row before. */
 function isSaidAgain(row: ScanRow, last: ScanRow | null): boolean {
   return (
-    row.virusName === last?.virusName &&
+    row.notices.length === 0 &&
+    last?.notices.length === 0 &&
+    row.virusName === last.virusName &&
     row.env === last.env &&
     row.error === last.error &&
     row.engine === last.engine &&

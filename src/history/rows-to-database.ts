@@ -26,7 +26,8 @@ export function createRowStore(
 ): (rows: readonly ScanRow[]) => Promise<void> {
   const months = new Set<string>();
   return async (rows) => {
-    const pending = rows.filter(({ wasPending }) => wasPending === true).map(({ id }) => id);
+    const pending: string[] = [];
+    for (const { id, wasPending } of rows) if (wasPending === true) pending.push(id);
     for (const month of monthsOf(rows)) {
       if (months.has(month)) continue;
       await sql`SELECT make_scan_partition(${month}::text::date)`;
@@ -103,11 +104,12 @@ function wellFormed(_name: string, value: unknown): unknown {
 
 /** Counts rows that are new, and writes down what is to be told of them. */
 async function countRows(sql: Queries, rows: readonly ScanRow[]): Promise<number> {
+  const counts = countsOf(rows);
   const [, hearing] = await Promise.all([
-    addCounts(sql, countsOf(rows)),
+    addCounts(sql, counts),
     sql<{ user_id: string }[]>`
       SELECT DISTINCT user_id FROM webhooks
-      WHERE is_enabled AND user_id = ANY(${[...new Set(rows.map(({ userId }) => userId))]}::uuid[])`,
+      WHERE is_enabled AND user_id = ANY(${[...new Set(counts.map(({ userId }) => userId))]}::uuid[])`,
   ]);
   const users = new Set(hearing.map(({ user_id }) => user_id));
   return users.size === 0
@@ -154,14 +156,12 @@ function countsOf(rows: readonly ScanRow[]): DayCount[] {
   for (const { id, userId, keyId, status, virusName } of rows) {
     const day = Math.floor(timeOfId(id) / DAY_MS);
     const infected = virusName !== null;
-    const known = counts.findLast(
-      (one) =>
-        one.userId === userId &&
-        one.keyId === keyId &&
-        one.day === day &&
-        one.status === status &&
-        one.infected === infected,
-    );
+    let known: DayCount | undefined;
+    for (let at = counts.length - 1; at >= 0 && known === undefined; at -= 1) {
+      const one = counts[at];
+      const isSame = one?.userId === userId && one.keyId === keyId && one.day === day && one.status === status;
+      if (isSame && one.infected === infected) known = one;
+    }
     if (known === undefined) counts.push({ userId, keyId, day, status, infected, scans: 1 });
     else known.scans += 1;
   }

@@ -101,7 +101,9 @@ function createPauses(journal: Journal) {
   let isHurried = false;
   /** A row may come between the look into the journal and the wait for it. */
   let hasArrived = false;
-  /** Ends the pause that there is, if its end has come. */
+  /** So many rows that wait may be the end of the pause that there is. */
+  let leastRows = 0;
+  /** Ends it, if its end has come. */
   let look: () => void = () => undefined;
 
   /** Until then, and at most so long; null: for ever. A stop ends every pause early, and there are none after it. */
@@ -120,7 +122,7 @@ function createPauses(journal: Journal) {
 
   journal.onRows(() => {
     hasArrived = true;
-    look();
+    if (journal.rows() >= leastRows) look();
   });
 
   return {
@@ -133,7 +135,9 @@ function createPauses(journal: Journal) {
     },
     /** Until a batch is full, or somebody hurries or has hurried, or for as long as rows gather. */
     async gather(): Promise<void> {
+      leastRows = BATCH_ROWS;
       await pauseUntil(() => isHurried || journal.rows() >= BATCH_ROWS, GATHER_MS);
+      leastRows = 0;
       isHurried = false;
     },
     hurry(): void {

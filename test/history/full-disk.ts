@@ -29,10 +29,10 @@ while (refusedBy === '') {
     if (outcome.status === 'fulfilled') kept.push(rows[index]?.id ?? '');
   }
 }
-const problem = journal.refusal();
+const problem = journal.refusal()?.detail;
 // Longer than between two trials of the journal's own, which change nothing.
 await delay(2_500);
-const stays = journal.refusal() === problem;
+const stays = journal.refusal()?.detail === problem;
 const empty = countEmpty();
 rmSync(ballast);
 await until(() => journal.refusal() === null);

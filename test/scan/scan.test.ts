@@ -52,9 +52,7 @@ const parts: ScanParts = {
     check: () => undefined,
   },
   history: {
-    assertOpen() {
-      if (journal === 'closed') throw new Failure('unavailable', 'journalRefuses');
-    },
+    refusal: () => (journal === 'closed' ? new Unavailable('journalRefuses') : null),
     append(scan) {
       if (journal === 'broken') {
         scan.onUnrecorded(new Unavailable('notRecorded'));

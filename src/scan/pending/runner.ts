@@ -222,14 +222,12 @@ class PendingScan extends StreamScan {
   }
 
   start(): void {
-    try {
-      this.parts.history.assertOpen();
-    } catch (error) {
+    const refusal = this.parts.history.refusal();
+    if (refusal === null) this.begin(this.#accepted.userId);
+    else {
       this.account = this.#accepted.userId;
-      this.fail(error);
-      return;
+      this.fail(refusal);
     }
-    this.begin(this.#accepted.userId);
   }
 
   protected receive(): void {
