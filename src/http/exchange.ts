@@ -357,26 +357,23 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   /** Its turn has come. */
   give(): void {
     if (this.#isEnded || this.#reply === null) return;
-    // The library ends the connection of a client that doesn't take its answer.
-    this.#host.read.remove(this);
     // Closing while the client still sends would take the answer from it; the library closes some seconds later.
     const closes = this.closeAfter && (this.#isWhole || this.problem !== null);
     if (!(closes || this.#isWhole || this.#hasShortRest())) this.#pause();
     else if (this.#isPaused) this.#resumeReading();
     const wire = this.#wire;
-    if (this.#isButOneByte) {
-      wire.answerRest();
-      return;
-    }
     const { status, body } = this.#reply;
     const head = headOf(this.#reply, this.requestId);
-    if (typeof body === 'object' && Symbol.asyncIterator in body) {
+    if (this.#isButOneByte) wire.answerRest();
+    else if (typeof body === 'object' && Symbol.asyncIterator in body) {
       // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
       if (this.method === 'HEAD') wire.answerWithoutBody(head, null, closes);
       else void this.#sendPieces(head, body, closes);
     } else if (endsWithHead(this.method, status)) {
       wire.answerWithoutBody(head, status === 204 ? null : Buffer.byteLength(body), closes);
     } else wire.answer(head, body, closes);
+    // The library ends the connection of a client that doesn't take all of it.
+    if (!this.#isEnded) this.#host.read.remove(this);
   }
 
   /** Behind the whole answer the library would read the rest of a body as fast as it comes, and nobody could hold it back. */

@@ -12,7 +12,6 @@ import {
   boundaryOf,
   MalformedMultipart,
   mediaTypeOf,
-  type Part,
   parseFileHeaders,
   parsePartHeaders,
 } from '../scan/http/part-headers.js';
@@ -305,15 +304,9 @@ export class UploadForm extends MultipartParser {
     return this.#files;
   }
 
-  protected override readPart(input: Buffer, from: number, to: number): Part {
-    if (!this.#isForm) return parseFileHeaders(input, from, to);
-    const part = parsePartHeaders(input, from, to);
-    const isFile = part.filename !== null || TYPED.test(input.toString('latin1', from, to));
-    return isFile ? { ...part, filename: part.filename ?? part.name } : part;
-  }
-
-  protected onPart(name: string, filename: string | null, offset: number): void {
-    this.#isFile = filename !== null;
+  protected onPart(headers: string, offset: number): void {
+    const { name, filename } = this.#isForm ? parsePartHeaders(headers) : parseFileHeaders(headers);
+    this.#isFile = filename !== null || TYPED.test(headers);
     this.#name = filename ?? name;
     this.#offset = offset;
     this.#sizeBytes = 0;

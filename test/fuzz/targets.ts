@@ -55,7 +55,7 @@ export const targets: readonly Target[] = [
       "Content-Disposition: form-data; filename*=UTF-8''a",
     ],
     words: ['\r\n', ' ', '\t', ';', '"', '\\', '=', ':', 'filename', 'filename*', 'name', 'Content-Type: a/b', '%00'],
-    run: (input) => expecting(MalformedMultipart, () => parsePartHeaders(input)),
+    run: (input) => expecting(MalformedMultipart, () => parsePartHeaders(input.toString())),
   },
   {
     name: 'filename',

@@ -159,7 +159,7 @@ class UwsWire implements Wire {
 
 /** Room for status and headers of nearly all answers. */
 const HEAD = Buffer.alloc(4 * 1024);
-/** Its beginnings, by their lengths. */
+/** Its beginnings, by their lengths: views that are made once. */
 const HEADS = new Array<Buffer | undefined>(HEAD.length + 1);
 const OK = 200;
 const USUAL_OK = joined(['200 OK', ...USUAL_HEADERS]);
@@ -192,17 +192,8 @@ function writeHead(response: UwsResponse, { status, isUsual, headers }: AnswerHe
       at += 1;
     }
   }
-  const isThere = at <= HEAD.length && codes <= ASCII_MAX;
-  response.writeStatus(isThere ? headOf(at) : joined([start, ...texts]));
-}
-
-/** What was put together, as a view that is made once for each length. */
-function headOf(lengthBytes: number): Buffer {
-  const known = HEADS[lengthBytes];
-  if (known !== undefined) return known;
-  const head = HEAD.subarray(0, lengthBytes);
-  HEADS[lengthBytes] = head;
-  return head;
+  if (at > HEAD.length || codes > ASCII_MAX) response.writeStatus(joined([start, ...texts]));
+  else response.writeStatus((HEADS[at] ??= HEAD.subarray(0, at)));
 }
 
 /** The same as a text. */

@@ -69,7 +69,8 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
     return left;
   }
 
-  protected override takeFileBytes(bytes: Uint8Array): void {
+  override onFileBytes(bytes: Uint8Array): void {
+    if (this.isTooLarge) throw new Failure('fileTooLarge');
     const content = this.#content ?? this.#begin();
     if (content.sizeBytes + bytes.length > this.limitBytes) throw new Failure('fileTooLarge');
     content.append(bytes);

@@ -25,7 +25,7 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
   /** Of its time, while it waits for memory. */
   #leftMs: number;
   /** The request has declared more than any body with a file within the limit has: it is read up to the file's name. */
-  #isTooLarge: boolean;
+  protected isTooLarge: boolean;
 
   constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings) {
     super(parts, exchange.requestId);
@@ -34,7 +34,7 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
     this.#settings = settings;
     this.#reader = null;
     this.#leftMs = Number.POSITIVE_INFINITY;
-    this.#isTooLarge = false;
+    this.isTooLarge = false;
     if (this.times !== null) this.times.parent = exchange.headers.get('traceparent') ?? null;
   }
 
@@ -46,9 +46,9 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
     const { body } = exchange;
     const reader = openReader(exchange, this, this.#settings.takes);
     this.#reader = reader;
-    this.#isTooLarge = body.kind === 'sized' && body.bytes > this.limitBytes + reader.envelopeBytes;
+    this.isTooLarge = body.kind === 'sized' && body.bytes > this.limitBytes + reader.envelopeBytes;
     // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
-    exchange.dueMs = performance.now() + (this.#isTooLarge ? REFUSED_NAME_MS : this.#settings.timeoutMs);
+    exchange.dueMs = performance.now() + (this.isTooLarge ? REFUSED_NAME_MS : this.#settings.timeoutMs);
     exchange.receive(this);
   }
 
@@ -99,11 +99,7 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
 
   /** For the reader: bytes of the file. */
   onFileBytes(bytes: Uint8Array): void {
-    if (this.#isTooLarge) throw new Failure('fileTooLarge');
-    this.takeFileBytes(bytes);
-  }
-
-  protected takeFileBytes(bytes: Uint8Array): void {
+    if (this.isTooLarge) throw new Failure('fileTooLarge');
     let content = this.received;
     if (content === null) {
       const { body } = this.#exchange;
@@ -124,7 +120,7 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
 
   onDue(): void {
     this.fail(
-      this.#isTooLarge ? new Failure('fileTooLarge') : new Failure('uploadTooSlow', `${this.#settings.timeoutMs} ms`),
+      this.isTooLarge ? new Failure('fileTooLarge') : new Failure('uploadTooSlow', `${this.#settings.timeoutMs} ms`),
     );
   }
 

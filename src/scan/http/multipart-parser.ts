@@ -1,7 +1,7 @@
 // A strict streaming parser of multipart/form-data (RFC 7578, RFC 2046): no byte of a part is lost in silence, and no body is read two ways. It is pure, and takes
 // any split of the bytes.
 import { MULTIPART_MARGIN_BYTES, MULTIPART_PART_HEADER_BYTES } from '../../limits.js';
-import { MalformedMultipart, type Part, parsePartHeaders } from './part-headers.js';
+import { MalformedMultipart } from './part-headers.js';
 
 type State = 'start' | 'preamble' | 'delimiter' | 'headers' | 'contentStart' | 'content' | 'epilogue';
 
@@ -44,16 +44,14 @@ export abstract class MultipartParser {
     this.#marginBytes = 0;
   }
 
-  /** What these throw is the end. `offset`: in the body, of its content. `filename`: as sent; null when the part has none. */
-  protected abstract onPart(name: string, filename: string | null, offset: number): void;
+  /**
+   * What these throw is the end. `headers`: its block without the last CRLF CRLF, lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only
+   * shown. `offset`: in the body, of its content.
+   */
+  protected abstract onPart(headers: string, offset: number): void;
   /** They are the target's only until this returns. */
   protected abstract onContent(bytes: Buffer): void;
   protected abstract onPartEnd(): void;
-
-  /** What its header block says, which lies there without its last CRLF CRLF. Throws MalformedMultipart. */
-  protected readPart(input: Buffer, from: number, to: number): Part {
-    return parsePartHeaders(input, from, to);
-  }
 
   /** Takes the next bytes of the body. Throws MalformedMultipart, a Failure, and what the target throws; after that the reader is of no use. */
   write(bytes: Buffer): void {
@@ -209,9 +207,8 @@ export abstract class MultipartParser {
     }
     if (end === -1) return UNDECIDED;
     this.#state = 'contentStart';
-    const { name, filename } = this.readPart(input, at, end);
     const contentAt = end + HEADERS_END.length;
-    this.onPart(name, filename, this.#totalBytes - (input.length - contentAt));
+    this.onPart(input.toString('utf8', at, end), this.#totalBytes - (input.length - contentAt));
     return contentAt;
   }
 

@@ -5,7 +5,7 @@ import { baseName } from '../../filename.js';
 import { MULTIPART_ENVELOPE_BYTES, MULTIPART_FIELD_BYTES, MULTIPART_PARTS_MAX } from '../../limits.js';
 import { MultipartParser } from './multipart-parser.js';
 import { optionNamed, RequestOptions } from './options.js';
-import { MalformedMultipart } from './part-headers.js';
+import { MalformedMultipart, parsePartHeaders } from './part-headers.js';
 
 export interface FormTarget {
   /** Takes bytes of the file, which are the target's only until this returns. What it throws is the end of the body. */
@@ -73,7 +73,8 @@ export class MultipartReader extends MultipartParser {
       this.options?.setBytes(this.#optionName, Buffer.concat(this.#option));
   }
 
-  protected onPart(name: string, filename: string | null): void {
+  protected onPart(headers: string): void {
+    const { name, filename } = parsePartHeaders(headers);
     this.#fieldBytes = 0;
     this.#part = 'other';
     // A part without a filename is a field, whatever its type; `file` without one is an upload that lost its name, unless it is empty.

@@ -31,9 +31,8 @@ const PLAIN =
   /^Content-Disposition: form-data; name="([^"\\\r\n]*)"(?:; filename="([^"\\%\r\n]*)")?(?:\r\nContent-Type: [\w.+-]+\/[\w.+-]+)?$/;
 const NONE: readonly undefined[] = [];
 
-/** Reads the block of a part of a form, which lies there, without its last CRLF CRLF. Throws MalformedMultipart. */
-export function parsePartHeaders(input: Buffer, from = 0, to = input.length): Part {
-  const text = textOf(input, from, to);
+/** Reads the block of a part of a form, without its last CRLF CRLF. Throws MalformedMultipart. */
+export function parsePartHeaders(text: string): Part {
   const [, plainName, plainFilename] = PLAIN.exec(text) ?? NONE;
   if (plainName !== undefined) return { name: plainName, filename: plainFilename ?? null };
   const disposition = dispositionIn(text);
@@ -45,13 +44,8 @@ export function parsePartHeaders(input: Buffer, from = 0, to = input.length): Pa
 }
 
 /** The same of a multipart body that is no form: each part is a file, which may have no name. */
-export function parseFileHeaders(input: Buffer, from = 0, to = input.length): Part {
-  return { name: '', filename: dispositionIn(textOf(input, from, to))?.filename ?? '' };
-}
-
-/** Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown. */
-function textOf(input: Buffer, from: number, to: number): string {
-  return input.toString('utf8', from, to);
+export function parseFileHeaders(text: string): Part {
+  return { name: '', filename: dispositionIn(text)?.filename ?? '' };
 }
 
 function dispositionIn(text: string): Disposition | null {

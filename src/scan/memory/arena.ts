@@ -27,17 +27,10 @@ class Shelf {
   readonly #empty: Block[] = [];
   readonly #size: number;
   /** So many were kept all the time since the last look. */
-  #unneeded = 0;
+  unneeded = 0;
 
   constructor(size: number) {
     this.#size = size;
-  }
-
-  /** Undefined: none is kept. */
-  take(): Block | undefined {
-    const block = this.kept.pop();
-    this.#unneeded = Math.min(this.#unneeded, this.kept.length);
-    return block;
   }
 
   takeEmpty(): Block {
@@ -53,14 +46,14 @@ class Shelf {
   emptyKept(count: number): number {
     const blocks = this.kept.splice(0, count);
     this.empty(blocks);
-    this.#unneeded = Math.min(this.#unneeded, this.kept.length);
+    this.unneeded = Math.min(this.unneeded, this.kept.length);
     return blocks.length * this.#size;
   }
 
   /** Those that nobody has needed since the last look, or so many bytes of them. Returns how many these are. */
   rest(bytesMost: number): number {
-    const bytes = this.emptyKept(Math.min(this.#unneeded, Math.ceil(bytesMost / this.#size)));
-    this.#unneeded = this.kept.length;
+    const bytes = this.emptyKept(Math.min(this.unneeded, Math.ceil(bytesMost / this.#size)));
+    this.unneeded = this.kept.length;
     return bytes;
   }
 
@@ -112,9 +105,10 @@ export function createArena(budgetBytes: number) {
     /** A block of exactly this size, one of `blockSize`, which `lentBytes` has already. It still contains bytes of an earlier content. */
     take(size: number, lentBytes: number): Block {
       const shelf = shelves.get(size) ?? newShelf(size);
-      const block = shelf.take();
+      const block = shelf.kept.pop();
       if (block !== undefined) {
         keptBytes -= size;
+        shelf.unneeded = Math.min(shelf.unneeded, shelf.kept.length);
         return block;
       }
       // A new block needs room: those kept for other sizes go first, all at once, since this is rare.
