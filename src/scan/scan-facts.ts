@@ -198,14 +198,7 @@ export abstract class ScanFacts extends ThreadScan {
  * `admitting`: the admission is waited for, before it begins or, where its user was expected, with all that came of it. `waitingForMemory`: what has
  * arrived has no room. `scanning`: a thread is at it, or is waited for. `gone`: nothing is left to be done, and nobody to be answered.
  */
-export type Stage =
-  | 'admitting'
-  | 'receiving'
-  | 'waitingForMemory'
-  | 'scanning'
-  | 'recording'
-  | 'answered'
-  | 'gone';
+export type Stage = 'admitting' | 'receiving' | 'waitingForMemory' | 'scanning' | 'recording' | 'answered' | 'gone';
 
 /** By the clock of `performance`, in milliseconds. */
 export class StageTimes {

@@ -192,8 +192,13 @@ function writeHead(response: UwsResponse, { status, isUsual, headers }: AnswerHe
       at += 1;
     }
   }
-  if (at > HEAD.length || codes > ASCII_MAX) response.writeStatus(joined([start, ...texts]));
-  else response.writeStatus((HEADS[at] ??= HEAD.subarray(0, at)));
+  if (at > HEAD.length || codes > ASCII_MAX) {
+    response.writeStatus(joined([start, ...texts]));
+    return;
+  }
+  const head = HEADS[at] ?? HEAD.subarray(0, at);
+  HEADS[at] = head;
+  response.writeStatus(head);
 }
 
 /** The same as a text. */
