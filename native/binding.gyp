@@ -30,6 +30,7 @@
         "storage.cc",
         "quota.cc",
         "files.cc",
+        "first-pairs.cc",
         "held.cc",
         "streams.cc",
         "zip.cc",

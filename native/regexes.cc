@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "first-pairs.h"
 #include "tables.h"
 
 // PCRE2's own, as pcre2.h has them. It comes with libclamav.
@@ -39,6 +40,7 @@ namespace {
 constexpr uint32_t kComplete = 1;              // PCRE2_JIT_COMPLETE
 constexpr int kNoMatch = -1;                   // PCRE2_ERROR_NOMATCH
 constexpr uint32_t kNoStartOptimize = 0x10000;  // PCRE2_NO_START_OPTIMIZE
+constexpr uint32_t kAnchored = 0x80000000;     // PCRE2_ANCHORED
 // Of machine code: it takes them in less time than the interpreter its own, of which libclamav allows 100,000.
 constexpr uint32_t kStepsMost = 400'000;
 constexpr size_t kStackBytes = 32 << 10;
@@ -63,27 +65,53 @@ struct Source {
   Owned context;
 };
 
+// Null: there is none.
+Owned MachineCode(const Source& source, uint32_t options) {
+  int error = 0;
+  size_t at = 0;
+  Owned code(pcre2_compile_8(reinterpret_cast<const uint8_t*>(source.pattern.data()), source.pattern.size(), source.options | kNoStartOptimize | options, &error,
+                             &at, source.context.get()),
+             FreeCode);
+  if (code && pcre2_jit_compile_8(code.get(), kComplete) != 0) code.reset();
+  return code;
+}
+
 class Compiled {
  public:
   Compiled(const Source& source, void* limits) : limits_(limits == nullptr ? nullptr : pcre2_match_context_copy_8(limits), FreeLimits) {
-    int error = 0;
-    size_t at = 0;
-    code_.reset(pcre2_compile_8(reinterpret_cast<const uint8_t*>(source.pattern.data()), source.pattern.size(), source.options | kNoStartOptimize, &error, &at,
-                                source.context.get()));
-    is_whole_ = code_ && limits_ && pcre2_jit_compile_8(code_.get(), kComplete) == 0;
-    if (!is_whole_) return;
+    if (!limits_) return;
     pcre2_jit_stack_assign_8(limits_.get(), StackOfThread, nullptr);
     pcre2_set_match_limit_8(limits_.get(), kStepsMost);
+    anywhere_ = MachineCode(source, 0);
+    if (!anywhere_) return;
+    first_pairs_ = FirstPairs::Of(source.pattern, source.options);
+    if (first_pairs_) here_ = MachineCode(source, kAnchored);
   }
 
+  // Its limits count for each place anew, whoever goes on to the next.
   bool Misses(const uint8_t* text, size_t length, size_t start, uint32_t options, void* places) const {
-    return is_whole_ && pcre2_match_8(code_.get(), text, length, start, options, places, limits_.get()) == kNoMatch;
+    if (!anywhere_) return false;
+    const auto misses = [&](const Owned& code, size_t at) { return pcre2_match_8(code.get(), text, length, at, options, places, limits_.get()) == kNoMatch; };
+    if (!here_) return misses(anywhere_, start);
+    size_t tried = 0;
+    for (size_t at = first_pairs_->Next(text, length, start); at < length; at = first_pairs_->Next(text, length, at + 1)) {
+      ++tried;
+      if (tried > kTriedLeast && tried * kBytesForOne > at - start) return misses(anywhere_, at);
+      if (!misses(here_, at)) return false;
+    }
+    return true;
   }
 
  private:
-  Owned code_{nullptr, FreeCode};
+  // A call for a place takes as long as machine code for about so many bytes.
+  static constexpr size_t kBytesForOne = 16;
+  static constexpr size_t kTriedLeast = 8;
+
   Owned limits_;
-  bool is_whole_;
+  Owned anywhere_{nullptr, FreeCode};
+  // Where a match may begin, and what matches at one place alone.
+  std::optional<FirstPairs> first_pairs_;
+  Owned here_{nullptr, FreeCode};
 };
 
 bool Has(std::string_view all, char one) { return all.find(one) != std::string_view::npos; }
@@ -121,8 +149,8 @@ struct Known {
   explicit Known(Source from) : source(std::move(from)) {}
 
   const Source source;
-  // Nothing until it is first asked.
-  std::optional<const Compiled> compiled;
+  // Null until it is first asked.
+  std::unique_ptr<const Compiled> compiled;
 };
 
 struct Expressions {
@@ -145,13 +173,13 @@ const Compiled* CompiledOf(const void* expression, void* limits) {
     const auto found = all.find(expression);
     if (found == all.end()) return nullptr;
     known = &found->second;
-    if (known->compiled) return &*known->compiled;
+    if (known->compiled) return known->compiled.get();
   }
   // It takes long enough for others not to wait for it. Where two have made one, the first stays.
-  Compiled compiled(known->source, limits);
+  auto compiled = std::make_unique<const Compiled>(known->source, limits);
   const std::unique_lock lock(mutex);
-  if (!known->compiled) known->compiled.emplace(std::move(compiled));
-  return &*known->compiled;
+  if (!known->compiled) known->compiled = std::move(compiled);
+  return known->compiled.get();
 }
 
 }  // namespace

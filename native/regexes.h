@@ -13,7 +13,8 @@ void* Compile(const uint8_t* pattern, size_t length, uint32_t options, int* erro
 // As pcre2_match: an expression, a text and its length, where in it to begin, options, what receives the places of a match, limits. Most texts don't match, and
 // that is what machine code made of the expression says (pcre2jit(3)), in a fraction of the time. All else that it says, a match or a limit that it has
 // reached, is asked of the interpreter, so each match is the interpreter's: its limits count other steps. An expression that `Compile` has not made is interpreted alone.
-// Machine code is made without what PCRE2 does to begin later: of `(a|)a*a` that of 10.42 says that it doesn't match "a", of others that of 10.45.
+// Machine code is made without what PCRE2 does to begin later: of `(a|)a*a` that of 10.42 says that it doesn't match "a", of others that of 10.45. FirstPairs does it
+// instead.
 int Match(const void* expression, const uint8_t* text, size_t length, size_t start, uint32_t options, void* places, void* limits);
 
 // As pcre2_code_free.

@@ -13,8 +13,8 @@ const { matchRegex }: Addon = createRequire(import.meta.url)(faultAddonPath);
 
 const NO_MATCH = -1;
 const MATCH_LIMIT = -47;
-/** Those that signatures may have (PCRE2_CASELESS, DOTALL, EXTENDED, MULTILINE, UNGREEDY). */
-const OPTIONS = [0x8, 0x20, 0x80, 0x400, 0x40000];
+/** Those that signatures may have (PCRE2_CASELESS, DOTALL, MULTILINE, UNGREEDY, EXTENDED). */
+const OPTIONS = [0x8, 0x20, 0x400, 0x40000, 0x80];
 /** libclamav's usual limit. */
 const STEPS = 100_000;
 
@@ -54,31 +54,86 @@ const atom = fc.constantFrom(
     '\\z',
   ],
 );
-const repeat = fc.constantFrom('', '', '', '*', '+', '?', '*?', '+?', '{2}', '{1,3}', '{0,5}?', '{2,}', '*+');
-const { regex } = fc.letrec<{ regex: string; part: string }>((tie) => ({
-  part: fc.oneof(
-    { depthSize: 'small', withCrossShrink: true },
-    atom,
-    fc
-      .tuple(
-        fc.constantFrom('(', '(?:', '(?=', '(?!', '(?<=', '(?<!', '(?i:', '(?sU:', '(?-i:', '(?>', '(?P<n>'),
-        tie('regex'),
-      )
-      .map(([open, inner]) => `${open}${inner})`),
-  ),
-  regex: fc
-    .array(fc.tuple(tie('part'), repeat, fc.constantFrom('', '', '', '|')), { minLength: 1, maxLength: 5 })
-    .map((parts) => parts.map((part) => part.join('')).join('')),
-}));
-const byte = fc.constantFrom(...Buffer.from('aabbcAB1 \n\0\xff', 'latin1'));
-const text = fc.array(byte, { maxLength: 40 }).map((bytes) => Uint8Array.from(bytes));
-const options = fc.subarray(OPTIONS).map((all) => all.reduce((bits, one) => bits | one, 0));
+const repeat = fc.constantFrom('', '', '', '*', '+', '?', '*?', '+?', '{2}', '{1,3}', '{0,5}?', '{2,}', '*+', '{0}');
+const OPENINGS = ['(', '(?:', '(?=', '(?!', '(?<=', '(?<!', '(?i:', '(?sU:', '(?-i:', '(?>', '(?P<n>'];
 
-t.test('whatever the expression and the text', async (t) => {
+function expressionOf(atom: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  const { regex } = fc.letrec<{ regex: string; part: string }>((tie) => ({
+    part: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      atom,
+      fc.tuple(fc.constantFrom(...OPENINGS), tie('regex')).map(([open, inner]) => `${open}${inner})`),
+    ),
+    regex: fc
+      .array(fc.tuple(tie('part'), repeat, fc.constantFrom('', '', '', '|')), { minLength: 1, maxLength: 5 })
+      .map((parts) => parts.map((part) => part.join('')).join('')),
+  }));
+  return regex;
+}
+
+/** Of few bytes each. */
+const narrow = fc.constantFrom(
+  ...[
+    'a',
+    'b',
+    'ab',
+    'A',
+    '1',
+    '\\d',
+    '[ab]',
+    '[a-c1]',
+    '(?:ab|1)',
+    '(a|b)',
+    '\\x41',
+    '[\\x41-b]',
+    '[-a]',
+    '[^\\D]',
+    '{',
+    '\\{',
+    ']',
+    '}',
+  ],
+);
+/** What may be read wrongly. */
+const odd = fc.constantFrom(
+  ...[
+    '(?:a|)',
+    '(?=a)',
+    '(?!a)',
+    '(?<=a)',
+    '\\b',
+    '^',
+    '$',
+    '\\1',
+    '\\t',
+    ' ',
+    '\\x',
+    '\\x{41}',
+    '\\101',
+    '\\01',
+    '[\\b]',
+    '\\R',
+  ],
+  ...['[]a]', '[^]a]', '[+--]', '[a\\]b]', '[\\d-]', '[[a]', '[[:alpha:]]', 'a{', 'a{,2}', 'a{ 1,2 }', '\\v'],
+  ...['(?i)', '(?-i)', '(?s)', '(?x) a', '(?#a)b', '#a'],
+);
+/** Often two bytes or more before whatever follows. */
+const some = fc.oneof({ weight: 4, arbitrary: narrow }, odd);
+const few = fc.tuple(some, fc.oneof({ weight: 4, arbitrary: fc.constant('') }, repeat)).map((part) => part.join(''));
+const tail = fc.oneof(fc.constant(''), expressionOf(some));
+const beginning = fc.tuple(few, few, few, few, tail).map((parts) => parts.join(''));
+const textOf = (bytes: string) =>
+  fc
+    .array(fc.constantFrom(...Buffer.from(bytes, 'latin1')), { maxLength: 40 })
+    .map((chosen) => Uint8Array.from(chosen));
+const optionsOf = (all: readonly number[]) =>
+  fc.subarray([...all]).map((some) => some.reduce((bits, one) => bits | one, 0));
+
+function compare(expressions: fc.Arbitrary<string>, text: fc.Arbitrary<Uint8Array>, options: fc.Arbitrary<number>) {
   const seen = { match: 0, noMatch: 0, limit: 0 };
   fc.assert(
     fc.property(
-      regex,
+      expressions,
       fc.array(text, { minLength: 1, maxLength: 6 }),
       options,
       fc.constantFrom(STEPS, 20),
@@ -98,7 +153,25 @@ t.test('whatever the expression and the text', async (t) => {
     ),
     { numRuns: 20_000 },
   );
+  return seen;
+}
+
+t.test('whatever the expression and the text', async (t) => {
+  const seen = compare(expressionOf(atom), textOf('aabbcAB1 \n\0\xff'), optionsOf(OPTIONS));
   t.ok(Math.min(...Object.values(seen)) > 25, JSON.stringify(seen));
+});
+
+t.test('wherever a match may begin', async (t) => {
+  const options = fc.oneof({ weight: 4, arbitrary: optionsOf(OPTIONS.slice(0, 4)) }, optionsOf(OPTIONS));
+  const seen = compare(
+    fc.oneof(
+      beginning,
+      fc.tuple(beginning, beginning).map((both) => both.join('|')),
+    ),
+    textOf('aaaaaaabbbbAA11{]}-\t'),
+    options,
+  );
+  t.ok(seen.match > 1000 && seen.noMatch > 1000, JSON.stringify(seen));
 });
 
 /** No match in few steps, where the interpreter takes too many to say so. To libclamav both are no match. */
