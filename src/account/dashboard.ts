@@ -35,8 +35,8 @@ interface DashboardOptions {
   readonly trustedProxies: readonly string[];
   readonly admission: KeyNodes;
   readonly deleteAccount: DeleteOwn;
-  /** A use of a key that Postgres perhaps doesn't know of yet. */
-  readonly recentUse: (keyId: string) => Date | null;
+  /** Resolves when the database has what was recorded of the user's scans, or after a moment. */
+  readonly settled: (userId: string) => Promise<void>;
   readonly log: Log;
   readonly now: () => number;
 }
@@ -45,7 +45,7 @@ interface DashboardOptions {
 const SERVICE = 'service';
 
 export async function openDashboard(options: DashboardOptions) {
-  const { sqlOf, issuer, trustedIssuer, baseUrl, plans, registration, admission, recentUse, log, now } = options;
+  const { sqlOf, issuer, trustedIssuer, baseUrl, plans, registration, admission, settled, log, now } = options;
   const sql = sqlOf(SERVICE);
   const strangers = createStrangers();
   const throttle = createThrottle(now);
@@ -112,7 +112,7 @@ export async function openDashboard(options: DashboardOptions) {
         ...{ sqlOf, throttle, verifyCurrent, addressOf, now },
         deleteAccount: options.deleteAccount,
       }),
-      ...createKeyRoutes({ sqlOf, throttle, admission, plans, now, recentUse }),
+      ...createKeyRoutes({ sqlOf, throttle, admission, plans, now, settled }),
     ],
     async stop(): Promise<void> {
       // What runs is ended with the connections.

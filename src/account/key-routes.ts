@@ -99,8 +99,8 @@ interface KeyRouteParts {
   readonly admission: KeyNodes;
   readonly plans: Plans;
   readonly now: () => number;
-  /** A use that this node knows of and Postgres perhaps not yet. */
-  readonly recentUse: (keyId: string) => Date | null;
+  /** Resolves when the database has what was recorded of the user's scans, the use of keys among it, or after a moment. */
+  readonly settled: (userId: string) => Promise<void>;
 }
 
 /** A key on the wire. */
@@ -129,7 +129,7 @@ const ChangedKey = z
   .meta({ id: 'ApiKeyChange', description: 'What is left out stays.' });
 
 export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
-  const { sqlOf, throttle, admission, plans, now, recentUse } = parts;
+  const { sqlOf, throttle, admission, plans, now, settled } = parts;
   const within = ({ plan, ownLimit }: Caller) => {
     return { hourlyLimit: limitOf(plans, { plan, ownLimit, isSuspended: false }), nowMs: now() };
   };
@@ -139,11 +139,8 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
       path: `${PATH}/me`,
       operation: listOperation,
       async handle({ userId }) {
-        const keys = await listKeys(sqlOf(userId), userId);
-        return jsonReply(
-          200,
-          keys.map((key) => listedView(key, recentUse(key.keyId))),
-        );
+        await settled(userId);
+        return jsonReply(200, (await listKeys(sqlOf(userId), userId)).map(listedView));
       },
     },
     {
@@ -172,9 +169,10 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
         const sql = sqlOf(userId);
         await throttle.require(sql, [[keyChangesOfUser, userId]]);
         const keyId = z.guid().safeParse(uuid);
+        await settled(userId);
         const key = keyId.success ? await changeKey(sql, admission, { userId, keyId: keyId.data }, change) : null;
         if (key === null) throw new Failure('notFound', 'the key');
-        return jsonReply(200, listedView(key, recentUse(key.keyId)));
+        return jsonReply(200, listedView(key));
       },
     },
     {
@@ -194,14 +192,12 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
 
 /** With its value: the only time that it is shown. */
 export function createdView(key: CreatedKey): KeyView {
-  return { ...listedView(key, null), value: key.value };
+  return { ...listedView(key), value: key.value };
 }
 
-export function listedView(key: ListedKey, recent: Date | null): KeyView {
-  const { keyId, name, masked, creationDate, lastUse, limits } = key;
-  const latest = lastUse === null || (recent !== null && recent > lastUse) ? recent : lastUse;
+export function listedView({ keyId, name, masked, creationDate, lastUse, limits }: ListedKey): KeyView {
   const view = { uuid: keyId, name, value: masked, creationDate: wireTime(creationDate) };
-  return { ...view, lastUse: latest === null ? null : wireTime(latest), ...limitViews(limits) };
+  return { ...view, lastUse: lastUse === null ? null : wireTime(lastUse), ...limitViews(limits) };
 }
 
 function perHour({ everyMs }: Rule): number {

@@ -1,8 +1,7 @@
-// API keys: 128 random bits shown once, kept as their SHA-256, looked up by it, and ended on every node; when each was used last.
+// API keys: 128 random bits shown once, kept as their SHA-256, looked up by it, and ended on every node.
 import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { KEY_SCOPES, type KeyLimits, type KeyScope } from '../config/key-rules.js';
-import { recentTable, USUAL } from '../recent-table.js';
 import { hashBytes, hashOfKey } from '../store/keys.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
@@ -235,24 +234,4 @@ async function markTold(sql: Sql, keyId: string): Promise<boolean> {
     const told = await tx`UPDATE api_keys SET revocation_told = true WHERE id = ${keyId} AND NOT revocation_told`;
     return told.count > 0;
   });
-}
-
-/** Keys that are remembered, some 200 bytes each; the one that was used longest ago makes room: Postgres knows it since. */
-export const RECENT_KEYS = 10_000;
-
-/** When keys were used last, as this process knows: a list shows it at once, though it comes to Postgres with the scan's row, a moment later. */
-export function createKeyUse() {
-  const uses = recentTable<{ lastMs: number }>(RECENT_KEYS);
-  return {
-    used(keyId: string, atMs: number): void {
-      const known = uses.get(keyId, USUAL);
-      if (known === undefined) uses.set(keyId, { lastMs: atMs });
-      else known.lastMs = Math.max(atMs, known.lastMs);
-    },
-    /** Null: nothing is known here. */
-    recent(keyId: string): Date | null {
-      const known = uses.peek(keyId);
-      return known === undefined ? null : new Date(known.lastMs);
-    },
-  };
 }

@@ -260,7 +260,7 @@ function limitsOf(...given: Parameters<typeof limitsIn>): ReturnType<typeof limi
 
 export async function showKeys(config: Config, options: Output & { readonly email: string }): Promise<void> {
   const keys = await withStore(config, async (sql) => await listKeys(sql, (await userOf(sql, options.email)).id));
-  const views = keys.map((key) => listedView(key, null));
+  const views = keys.map(listedView);
   if (options.json) return print(`${safeJson(views)}\n`);
   const rows = views.map(({ uuid, name, value, creationDate, lastUse, expires, hourlyLimit, scopes }) => [
     ...[uuid, name, value, creationDate],

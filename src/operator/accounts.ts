@@ -91,7 +91,7 @@ export async function readAccount(
   return {
     ...viewOf(row, plans),
     days: await outcomeDays(sql, userId, nowMs),
-    keyList: keys.map((key) => listedView(key, null)),
+    keyList: keys.map(listedView),
     sessionList: sessions.map(({ current: _, ...session }) => session),
   };
 }

@@ -1,7 +1,6 @@
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { openDashboard } from '../account/dashboard.js';
-import { createKeyUse } from '../account/keys.js';
 import { throttledAs } from '../account/strangers.js';
 import { limitOfUser } from '../account/users.js';
 import { createAccess, createKeyAccess, createReadRate, liveKey } from '../admission/access.js';
@@ -121,9 +120,7 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
   ready.catch(() => undefined);
   return await starting(async (add) => {
     const served = await openRoutes(config, log, { ...shared, pages, isWarm: () => isWarm }, add);
-    const serving = add(
-      createServing(config, log, { ...shared, ...served, findFile: pages.findFile, strayPage: pages.strayPage }),
-    );
+    const serving = add(createServing(config, log, { ...shared, ...served, strayPage: pages.strayPage }));
     /** `ready`: the process has loaded its engine, and scanned for itself; rejects when the signatures can't be loaded. */
     return { ...serving, ready };
   });
@@ -155,7 +152,6 @@ async function openRoutes(
   add: Add,
 ): Promise<Served> {
   const { postgres, admission, history, version, pages } = parts;
-  const keyUse = createKeyUse();
   const access = createAccess(admission, config.plans);
   const accepted = await openAccepted(config, log, parts, add);
   const { refused: onRefused } = parts.metrics;
@@ -167,7 +163,7 @@ async function openRoutes(
     shared: shareVerdicts(config, parts.redis, version),
     once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
     later: accepted.start,
-    onEnded: tellOfScans(log, { metrics: parts.metrics, keyUse }),
+    onEnded: tellOfScans(log, parts.metrics),
     onRefused,
   });
   const billing = startBilling(config, log, parts, add);
@@ -178,7 +174,7 @@ async function openRoutes(
       issuer: ownIssuer(config.baseUrl),
       admission,
       deleteAccount: ownDeletion({ sqlOf: postgres.requests, nodes: admission }),
-      recentUse: keyUse.recent,
+      settled: history.settled,
       log,
       now: Date.now,
     }),
@@ -267,10 +263,10 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
 
 type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'places' | 'findKey' | 'metrics'> &
   Served &
-  Pick<Pages, 'findFile' | 'strayPage'>;
+  Pick<Pages, 'strayPage'>;
 
 function createServing(config: Config, log: EventLog, parts: ServingParts) {
-  const { library, descriptors, listener, places, findKey, metrics, routes, protocols, findFile, strayPage } = parts;
+  const { library, descriptors, listener, places, findKey, metrics, routes, protocols, strayPage } = parts;
   let server: Server | null = null;
   const accessLog = openAccessLog(config, parts.addressOf);
   let endMetrics: (() => Promise<void>) | null = null;
@@ -284,7 +280,6 @@ function createServing(config: Config, log: EventLog, parts: ServingParts) {
         inheritedDescriptor: listener,
         share: places.shareOf('http'),
         connections: connectionLimits(config, descriptors),
-        findFile,
         // The access log has a line for each request, and is to know where it came from.
         findRefusal: accessLog === null ? parts.findRefusal : null,
         handle: createRouter(

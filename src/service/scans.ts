@@ -1,6 +1,5 @@
 // Scans, put together: what those of all protocols have in common, what is said of them when they have ended, and asynchronous ones with where their contents lie.
 import { join } from 'node:path';
-import type { createKeyUse } from '../account/keys.js';
 import type { AccessControl } from '../admission/access.js';
 import type { AdmissionStore } from '../admission/admission.js';
 import type { Config } from '../config/config.js';
@@ -100,15 +99,11 @@ export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: S
   return kept;
 }
 
-/** Log, metrics and the use of keys. */
-export function tellOfScans(
-  log: EventLog,
-  { metrics, keyUse }: { metrics: Metrics; keyUse: ReturnType<typeof createKeyUse> },
-): (scan: EndedScan) => void {
+/** Log and metrics. */
+export function tellOfScans(log: EventLog, metrics: Metrics): (scan: EndedScan) => void {
   return (scan) => {
     log.event(membersOf(scan), 'scan');
     metrics.ended(scan);
-    if (scan.keyId !== null && scan.status === 200) keyUse.used(scan.keyId, Date.now());
   };
 }
 
