@@ -10,11 +10,10 @@ import type { ConnectionLimits } from './connections.js';
 import { Exchange, type ExchangeHost } from './exchange.js';
 import { requestIdOf } from './framing.js';
 import { nodeLibrary } from './node/serve.js';
-import type { PreparedAnswer } from './static-files.js';
 import { type Ready, Turns } from './turns.js';
 import { loadUws } from './uws/load.js';
 import { uwsLibrary } from './uws/wire.js';
-import type { HttpLibrary, RequestHead, Wire, WireOwner } from './wire.js';
+import type { AnswerHead, HttpLibrary, RequestHead, Wire, WireOwner } from './wire.js';
 
 interface ServerOptions {
   /** Default: the fastest that can be had here. */
@@ -28,8 +27,6 @@ interface ServerOptions {
   readonly share?: Share | null;
   /** Default: as many as come. */
   readonly connections?: ConnectionLimits;
-  /** Files that are in memory, asked for first: such a request costs no exchange. Null: it is not for one of them. Default: there are none. */
-  readonly findFile?: FindFile;
   /** Requests that are refused before anything is made of them. Null: it is none of them. Default: none is. */
   readonly findRefusal?: FindRefusal | null;
   readonly handle: (exchange: Exchange) => void;
@@ -38,14 +35,19 @@ interface ServerOptions {
   readonly onEnd: (request: EndedRequest, status: number | null) => void;
 }
 
-interface FoundAnswer {
+/** What requests are answered with, made before anybody asks; the id of the request goes with it. */
+export interface PreparedAnswer {
+  readonly head: AnswerHead;
+  readonly body: Uint8Array;
+}
+
+interface Refusal extends Pick<EndedRequest, 'route'> {
   readonly answer: PreparedAnswer;
   readonly headers: ReadonlyMap<string, string>;
 }
 
-export type FindFile = (head: RequestHead) => FoundAnswer | null;
 /** The caller is known. What the request has of a body is short: the library reads it behind the answer. */
-export type FindRefusal = (head: RequestHead) => (FoundAnswer & Pick<EndedRequest, 'route'>) | null;
+export type FindRefusal = (head: RequestHead) => Refusal | null;
 
 export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path' | 'route' | 'answerBytes'>;
 
@@ -117,8 +119,8 @@ class Requests implements ExchangeHost, TimerOwner {
   }
 }
 
-/** An answer that was there before its request. */
-class FoundReply implements WireOwner, Ready, EndedRequest {
+/** It costs no exchange. */
+class RefusedRequest implements WireOwner, Ready, EndedRequest {
   readonly requestId: string;
   readonly method: string;
   readonly path: string;
@@ -131,7 +133,7 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
   readonly #host: Requests;
   #isOpen = true;
 
-  constructor(wire: Wire, { answer, headers }: FoundAnswer, { host, route }: { host: Requests; route: string }) {
+  constructor(wire: Wire, { answer, headers, route }: Refusal, host: Requests) {
     this.requestId = requestIdOf(headers);
     this.route = route;
     this.method = wire.head.method;
@@ -147,14 +149,9 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
     if (!this.#isOpen) return;
     const { head, body } = this.#answer;
     const headers = [...head.headers, 'X-Request-Id', this.requestId];
-    const isLast = this.#host.isRetiring;
-    const mayStillSend = this.method !== 'GET';
     // With the connection a client that sends its body first would lose the answer: it ends the connection itself, or with its next request.
-    if (isLast && mayStillSend) headers.push('Connection', 'close');
-    // Then it was not given inside of a run.
-    const closes = isLast && !mayStillSend;
-    if (head.status === 304) this.#wire.answerWithoutBody({ ...head, headers }, body.length, closes);
-    else this.#wire.answer({ ...head, headers }, body, closes);
+    if (this.#host.isRetiring) headers.push('Connection', 'close');
+    this.#wire.answer({ ...head, headers }, body, false);
   }
 
   answerBytes(): number {
@@ -187,7 +184,7 @@ const RESUMED_EVERY_MS = 4_000;
 export async function startServer(options: ServerOptions) {
   const library = options.library ?? (await chooseLibrary('auto'));
   let isStopping = false;
-  const { findFile, findRefusal, connections: limits = UNLIMITED } = options;
+  const { findRefusal, connections: limits = UNLIMITED } = options;
   const requests = new Requests(options.onEnd, limits.groupOf);
 
   const listening = await library.listen({
@@ -201,14 +198,7 @@ export async function startServer(options: ServerOptions) {
       // The last answer of a connection is for the exchange to give.
       const refusal = requests.isRetiring ? null : (findRefusal?.(wire.head) ?? null);
       if (refusal !== null) {
-        requests.turns.refuse(new FoundReply(wire, refusal, { host: requests, route: refusal.route }));
-        return;
-      }
-      const isUpload = wire.head.method === 'POST';
-      const file = requests.isRetiring || isUpload ? null : (findFile?.(wire.head) ?? null);
-      if (file !== null) {
-        const reply = new FoundReply(wire, file, { host: requests, route: 'file' });
-        requests.turns.answer(reply, reply);
+        requests.turns.refuse(new RefusedRequest(wire, refusal, requests));
         return;
       }
       const exchange = new Exchange(wire, requests);

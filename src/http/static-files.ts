@@ -2,22 +2,14 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
-import { readFraming } from './framing.js';
 import type { Reply } from './reply.js';
-import type { AnswerHead, RequestHead } from './wire.js';
-
-/** What a request is answered with, made before anybody asks. */
-export interface PreparedAnswer {
-  readonly head: AnswerHead;
-  readonly body: Uint8Array;
-}
 
 /** One coding of a file's content. */
 interface Form {
   readonly etag: string;
-  readonly whole: PreparedAnswer;
-  /** 304: the client has it; the body is that of the 200, and not sent. */
-  readonly known: PreparedAnswer;
+  readonly whole: Reply;
+  /** 304: the client has it. */
+  readonly known: Reply;
 }
 
 export interface StaticFile {
@@ -26,8 +18,6 @@ export interface StaticFile {
   readonly br: Form | null;
   readonly gzip: Form | null;
 }
-
-type Headers = AnswerHead['headers'];
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -74,50 +64,21 @@ interface FormOptions {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-function prepare(bytes: Uint8Array, { contentType, coding, headers }: FormOptions): Form {
-  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, ETAG_CHARACTERS)}"`;
-  const common: Headers = [
-    ...['X-Content-Type-Options', 'nosniff'],
-    ...['ETag', etag],
-    ...['Vary', 'Accept-Encoding'],
-    ...Object.entries(headers).flat(),
-  ];
-  const ofContent: Headers = ['Content-Type', contentType, ...(coding === null ? [] : ['Content-Encoding', coding])];
+function prepare(body: Uint8Array, { contentType, coding, headers }: FormOptions): Form {
+  const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, ETAG_CHARACTERS)}"`;
+  const common = { ETag: etag, Vary: 'Accept-Encoding', ...headers };
+  const ofContent = coding === null ? common : { ...common, 'Content-Encoding': coding };
   return {
     etag,
-    whole: { head: { status: 200, isUsual: false, headers: [...ofContent, ...common] }, body: bytes },
-    known: { head: { status: 304, isUsual: false, headers: common }, body: bytes },
+    whole: { status: 200, headers: ofContent, body, contentType },
+    known: { status: 304, headers: common, body },
   };
 }
 
 /** The file in the best form that the client takes, or 304 when it has that already. */
-function answerWith(file: StaticFile, headers: ReadonlyMap<string, string>): PreparedAnswer {
+export function fileReply(file: StaticFile, headers: ReadonlyMap<string, string>): Reply {
   const form = formFor(file, headers.get('accept-encoding') ?? '');
   return isKnown(headers.get('if-none-match'), form.etag) ? form.known : form.whole;
-}
-
-/** The same for the way that all requests go. */
-export function fileReply(file: StaticFile, asked: ReadonlyMap<string, string>): Reply {
-  const { head, body } = answerWith(file, asked);
-  const headers: Record<string, string> = {};
-  for (let at = 0; at < head.headers.length; at += 2) headers[head.headers[at] ?? ''] = head.headers[at + 1] ?? '';
-  const { 'Content-Type': contentType, ...others } = headers;
-  return { status: head.status, headers: others, body, ...(contentType === undefined ? {} : { contentType }) };
-}
-
-/**
- * Finds the answer to a request for a file by what came before its body. Null: it goes the way of all requests, as does everything here
- * that is not plainly a GET without a body.
- */
-export function createFileFinder(
-  files: ReadonlyMap<string, StaticFile>,
-): (head: RequestHead) => { readonly answer: PreparedAnswer; readonly headers: ReadonlyMap<string, string> } | null {
-  return (head) => {
-    const file = head.method === 'GET' && head.version === '1.1' ? files.get(head.path) : undefined;
-    if (file === undefined) return null;
-    const { headers, body, problem } = readFraming(head);
-    return problem === null && body.kind === 'none' ? { answer: answerWith(file, headers), headers } : null;
-  };
 }
 
 function formFor({ plain, br, gzip }: StaticFile, accepted: string): Form {

@@ -41,7 +41,6 @@ export function openAccessLog(
     /** Status null: the client went away before its answer was out. */
     end(request: EndedRequest, status: number | null): void {
       const start = begun.get(request);
-      // A file of the dashboard, which costs no exchange.
       if (start === undefined) return;
       stream.write(`${format === 'json' ? jsonLine(request, status, start) : commonLine(request, status, start)}\n`);
     },

@@ -3,7 +3,7 @@ import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
-import { createFileFinder, fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';
+import { fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';
 
 /** Addresses that the client knows by itself: each is answered with the one page. */
 export const pagePaths: readonly string[] = [
@@ -80,11 +80,8 @@ export function openPages(directory: string) {
     route('/scans/{id}', () => page),
     route('/webhooks/{id}', () => page),
   );
-  for (const [name, file] of files) if (name.startsWith('assets/')) byPath.set(`/${name}`, file);
   return {
-    /** For requests that are no plain GET of a file: those for the head alone, with a body, or while the server stops. */
     routes,
-    findFile: createFileFinder(byPath),
     /** What a browser is shown that looks for a page which there is not, with a 404; null: it is no browser, or no page. */
     strayPage({ method, path, headers }: Exchange): Reply | null {
       const isPage = method === 'GET' && !NO_PAGES.test(path) && /\btext\/html\b/.test(headers.get('accept') ?? '');

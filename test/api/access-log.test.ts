@@ -48,7 +48,9 @@ t.test('in JSON each request has its route, status, size, time and address, and 
   await fetch(`${server.url}/nowhere?token=secret`, {
     headers: { 'User-Agent': 'a "test"', 'X-Request-Id': 'of-this-test' },
   });
-  const [first, second] = (await lines(2)).map((line) => Object(JSON.parse(line)));
+  await (await fetch(`${server.url}/sign-in`)).arrayBuffer();
+  const [first, second, third] = (await lines(3)).map((line) => Object(JSON.parse(line)));
+  t.match(third, { method: 'GET', path: '/sign-in', route: 'GET /sign-in', status: 200 });
   t.match(first, {
     method: 'POST',
     path: '/api/v1/scans',

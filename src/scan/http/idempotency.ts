@@ -8,6 +8,7 @@ import { Failure, Unavailable } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { failureReply, headOf, type Reply } from '../../http/reply.js';
 import type { Queries, SqlOf } from '../../store/postgres.js';
+import { Shares } from '../../waiting/shares.js';
 import { assertWithin } from '../content.js';
 import type { ScanParts } from '../scan.js';
 import { asFailure } from './body-reader.js';
@@ -224,7 +225,7 @@ const Headers = z.record(z.string(), z.string());
 
 export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
   const underWay = new Map<string, Claim>();
-  const waiting = new Map<string, number>();
+  const waiting = new Shares(WAITS_PER_USER);
 
   async function renew(): Promise<void> {
     if (underWay.size === 0) return;
@@ -252,9 +253,7 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
       const untilMs = performance.now() + WAIT_MS;
       let found = await ask(claim);
       if (found !== null) return found;
-      const waits = waiting.get(userId) ?? 0;
-      if (waits >= WAITS_PER_USER) throw new Unavailable('sameKeyBusy');
-      waiting.set(userId, waits + 1);
+      if (!waiting.take(userId)) throw new Unavailable('sameKeyBusy');
       try {
         for (let pauseMs = FIRST_PAUSE_MS; found === null; pauseMs = Math.min(LAST_PAUSE_MS, 2 * pauseMs)) {
           if (isGone() || performance.now() > untilMs) throw new Unavailable('sameKeyBusy');
@@ -263,9 +262,7 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
         }
         return found;
       } finally {
-        const left = (waiting.get(userId) ?? 1) - 1;
-        if (left === 0) waiting.delete(userId);
-        else waiting.set(userId, left);
+        waiting.giveBack(userId);
       }
     },
     /** Keeps the answer. `fingerprint`: 64 hex characters over what was sent. */

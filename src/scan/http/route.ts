@@ -9,8 +9,7 @@ import type { BodySink, Exchange } from '../../http/exchange.js';
 import { readFraming } from '../../http/framing.js';
 import { failureReply, headOf, type Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
-import type { FindRefusal } from '../../http/server.js';
-import type { PreparedAnswer } from '../../http/static-files.js';
+import type { FindRefusal, PreparedAnswer } from '../../http/server.js';
 import { CONTENT_LIMIT_BYTES, REFUSAL_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { UploadMemory } from '../memory/memory.js';
@@ -232,7 +231,7 @@ function isKept(connection: string | undefined): boolean {
 function prepared(reason: UnavailableReason): PreparedAnswer {
   const reply = failureReply(new Unavailable(reason));
   const head = headOf(reply, '');
-  // The id of the request comes first, and with each one.
+  // The id of the request comes first.
   return { head: { ...head, headers: head.headers.slice(2) }, body: Buffer.from(reply.body) };
 }
 
