@@ -12,18 +12,10 @@ import { script } from '../store/redis/place.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { StoreAway } from '../store/store-error.js';
 import { createRate } from '../waiting/limiter.js';
-import {
-  type Admission,
-  type AdmissionStore,
-  type KeyRecord,
-  REMEMBERED_MAX,
-  type UserAdmission,
-} from './admission.js';
+import { type Admission, type AdmissionStore, type KeyRecord, REMEMBERED_MAX } from './admission.js';
 import type { FindKey } from './lookups.js';
 
-export type Access =
-  | UserAdmission
-  | { readonly outcome: 'keyMissing' | 'keyInvalid' | 'accountSuspended' | 'scopeMissing' };
+export type Access = Admission | { readonly outcome: 'keyMissing' | 'accountSuspended' };
 
 interface EarlyWork {
   /** This user (an id) is likely to be admitted. */
@@ -94,17 +86,8 @@ export function createAccess(store: AdmissionStore, plans: Plans) {
 
 /** A unit that an account was given while it was being suspended is of an hour that it can't use. */
 function accessOf(admission: Admission): Access {
-  if ('quota' in admission && admission.quota.limit === SUSPENDED_LIMIT) {
-    return { outcome: 'accountSuspended' };
-  }
-  switch (admission.outcome) {
-    case 'unknownKey':
-      return { outcome: 'keyInvalid' };
-    case 'scopeMissing':
-      return { outcome: 'scopeMissing' };
-    default:
-      return admission;
-  }
+  const isSuspended = 'quota' in admission && admission.quota.limit === SUSPENDED_LIMIT;
+  return isSuspended ? { outcome: 'accountSuspended' } : admission;
 }
 
 export function createKeyAccess(find: FindKey, rate: ReadRate): AuthenticateKey {

@@ -26,7 +26,7 @@ export type UserAdmission =
   | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number };
 
 /** `scopeMissing`: the key is live, and not for scans. */
-export type Admission = UserAdmission | { readonly outcome: 'unknownKey' | 'scopeMissing' };
+export type Admission = UserAdmission | { readonly outcome: 'keyInvalid' | 'scopeMissing' };
 
 export interface AdmissionStore {
   /** The key (its SHA-256 as 64 hex characters) is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */

@@ -135,7 +135,7 @@ function isAgreed(limit: number, rules: string | undefined, { hourlyLimit, rules
 
 async function admitUnknown(takes: Takes, keyHash: string, expectations: Expectations): Promise<Admission> {
   const owner = await takes.owners.identify(keyHash);
-  if (owner === null) return { outcome: 'unknownKey' };
+  if (owner === null) return { outcome: 'keyInvalid' };
   const admission = await admitKey(takes, { keyHash, owner, first: takes.ledger.take(owner.userId, keyHash) });
   if (admission.outcome === 'admitted') expectations.saw(admission.userId, admission.quota.remaining);
   return admission;
@@ -175,7 +175,7 @@ async function admitKey(takes: Takes, take: FirstTake): Promise<Admission> {
   return await inTurns(takes, fromLedger, async () => {
     // Nobody but Postgres can say whether the key is still live.
     const record = await findKey(keyHash);
-    if (record === null) return { outcome: 'unknownKey' };
+    if (record === null) return { outcome: 'keyInvalid' };
     const { rules } = record;
     if (rules !== undefined && !rules.allows('scan')) return { outcome: 'scopeMissing' };
     return await units.takeDirectly(record, record.hourlyLimit, rules?.hourlyLimit ?? null);
@@ -229,9 +229,9 @@ async function takeForKey(
   let owner = known;
   for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
     const answer = await (attempt === 0 ? first : ledger.take(owner.userId, keyHash));
-    if (answer.kind === 'revoked') return { outcome: 'unknownKey' };
+    if (answer.kind === 'revoked') return { outcome: 'keyInvalid' };
     if (answer.kind === 'missing') {
-      if ((await fills.key(keyHash, owner)) === null) return { outcome: 'unknownKey' };
+      if ((await fills.key(keyHash, owner)) === null) return { outcome: 'keyInvalid' };
       continue;
     }
     const isCounted = 'limit' in answer;
@@ -243,7 +243,7 @@ async function takeForKey(
     const agreed = await owners.agreed(keyHash, owner, isCounted ? answer.limit : owner.hourlyLimit);
     if (agreed === null) {
       if (isCounted) await giveBack(units, owner, answer);
-      return { outcome: 'unknownKey' };
+      return { outcome: 'keyInvalid' };
     }
     const { record, isFilled } = agreed;
     const hasOtherRules = isFilled && record.rules?.text !== answer.rules;
@@ -259,7 +259,7 @@ async function takeForKey(
 }
 
 function refusalOf(kind: 'expired' | 'unscoped'): Admission {
-  return { outcome: kind === 'expired' ? 'unknownKey' : 'scopeMissing' };
+  return { outcome: kind === 'expired' ? 'keyInvalid' : 'scopeMissing' };
 }
 
 async function giveBack(units: Units, { userId, keyId }: KeyRecord, { kind, own, windowStartSeconds }: Count) {

@@ -130,7 +130,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     t.match(await store.admit(hash), { outcome: 'exhausted', quota: { limit: 1, remaining: 0 } });
     found = null;
     clock.nowMs += 15_000;
-    t.match(await store.admit(hash), { outcome: 'unknownKey' });
+    t.match(await store.admit(hash), { outcome: 'keyInvalid' });
   });
 
   t.test(
@@ -180,7 +180,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     const [hash] = keysOf(userId);
     let found: KeyRecord | null = null;
     const { store } = node(async () => found);
-    t.match(await store.admit(hash), { outcome: 'unknownKey' });
+    t.match(await store.admit(hash), { outcome: 'keyInvalid' });
     found = { userId, keyId: 'key', hourlyLimit: 1 };
     t.match(await store.admit(hash), { outcome: 'admitted' });
   });

@@ -92,12 +92,12 @@ t.test('a key that ends while Postgres counts for both is no error, and refused 
   t.match(await fresh.store.admit('hash'), { outcome: 'admitted' });
   postgres.record = null;
   for (const { store } of [old, fresh]) await store.revoke({ userId: 'u', keyHash: 'hash' });
-  for (const { store } of [old, fresh]) t.match(await store.admit('hash'), { outcome: 'unknownKey' });
+  for (const { store } of [old, fresh]) t.match(await store.admit('hash'), { outcome: 'keyInvalid' });
   fresh.arrive();
-  t.match(await fresh.store.admit('hash'), { outcome: 'unknownKey' });
+  t.match(await fresh.store.admit('hash'), { outcome: 'keyInvalid' });
   // The successor has failed: the old process counts again, with nothing that it knew before.
   old.arrive();
-  t.match(await old.store.admit('hash'), { outcome: 'unknownKey' });
+  t.match(await old.store.admit('hash'), { outcome: 'keyInvalid' });
 });
 
 t.test('a process that counts again, for its successor has failed, begins with what Postgres counted', async (t) => {

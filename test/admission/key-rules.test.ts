@@ -91,7 +91,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     const { store, clock } = node(late.find);
     t.match(await store.admit(late.bounded), { outcome: 'admitted' });
     clock.nowMs += 62_000;
-    t.match(await store.admit(late.bounded), { outcome: 'unknownKey' }, 'also where it is remembered');
+    t.match(await store.admit(late.bounded), { outcome: 'keyInvalid' }, 'also where it is remembered');
     t.match(await store.admit(late.unbounded), { outcome: 'admitted' });
     const reader = keysWith({ scopes: ['read'] });
     const other = node(reader.find);
@@ -110,7 +110,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
       [{ hourlyLimit: 2 }, { outcome: 'admitted', quota: { limit: 2, remaining: 1 } }],
       [{ hourlyLimit: 1 }, { outcome: 'exhausted', quota: { limit: 1 } }],
       [{ scopes: ['read'] }, { outcome: 'scopeMissing' }],
-      [{ expiresAtSeconds: SOON_SECONDS - 1 }, { outcome: 'unknownKey' }],
+      [{ expiresAtSeconds: SOON_SECONDS - 1 }, { outcome: 'keyInvalid' }],
       [{ expiresAtSeconds: SOON_SECONDS + 3600 }, { outcome: 'admitted', quota: { limit: 100 } }],
       [{}, { outcome: 'admitted', quota: { limit: 100 } }],
     ];
@@ -121,7 +121,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     }
     await one.store.revoke({ userId, keyHash: bounded });
     await one.store.setKeyLimits({ userId, keyId, keyHash: bounded }, free);
-    t.match(await other.store.admit(bounded), { outcome: 'unknownKey' }, 'a key that has ended stays so');
+    t.match(await other.store.admit(bounded), { outcome: 'keyInvalid' }, 'a key that has ended stays so');
   });
 
   t.test('a change that the ledger never heard of is taken over when Postgres is asked', async (t) => {

@@ -52,10 +52,10 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
             await store.revoke({ userId, keyHash });
           },
           async check(order) {
-            t.match(await store.admit(keyHash), { outcome: 'unknownKey' }, order);
-            t.match(await elsewhere(() => null).admit(keyHash), { outcome: 'unknownKey' }, order);
+            t.match(await store.admit(keyHash), { outcome: 'keyInvalid' }, order);
+            t.match(await elsewhere(() => null).admit(keyHash), { outcome: 'keyInvalid' }, order);
             const late = await elsewhere(() => record).admit(keyHash);
-            t.match(late, { outcome: 'unknownKey' }, `${order}, a node with an old read`);
+            t.match(late, { outcome: 'keyInvalid' }, `${order}, a node with an old read`);
           },
         };
       });
@@ -120,17 +120,17 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
           postgres.record = null;
         },
         async check(order) {
-          const { admitted = 0, unknownKey = 0 } = outcomes(asked);
-          t.equal(admitted + unknownKey, 1, order);
+          const { admitted = 0, keyInvalid = 0 } = outcomes(asked);
+          t.equal(admitted + keyInvalid, 1, order);
           const other = elsewhere(() => ({ userId, keyId: 'other', hourlyLimit: 10 }));
           const quota = { limit: 10, remaining: 10 - 1 - admitted - 1 };
           t.match(await other.admit(otherHash), { outcome: 'admitted', quota }, order);
-          seen.add(admitted === 1 ? 'admitted' : 'unknownKey');
+          seen.add(admitted === 1 ? 'admitted' : 'keyInvalid');
         },
       };
     });
     t.ok(orders > 2, `${orders} orders`);
-    t.same(seen, new Set(['admitted', 'unknownKey']));
+    t.same(seen, new Set(['admitted', 'keyInvalid']));
   });
 
   t.test('a key whose end is forgotten with many others stays refused, in every order of the steps', async (t) => {
@@ -149,8 +149,8 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
           for (const digit of 'cdef') await real.revoke(userId, digit.repeat(64));
         },
         async check(order) {
-          t.match(await store.admit(keyHash), { outcome: 'unknownKey' }, order);
-          t.match(await elsewhere(() => null).admit(keyHash), { outcome: 'unknownKey' }, order);
+          t.match(await store.admit(keyHash), { outcome: 'keyInvalid' }, order);
+          t.match(await elsewhere(() => null).admit(keyHash), { outcome: 'keyInvalid' }, order);
           const owner = { userId, keyId: 'other', hourlyLimit: 100 };
           const other = elsewhere((hash) => (hash === otherHash ? owner : null));
           t.match(await other.admit(otherHash), { outcome: 'admitted' }, `${order}, another key`);

@@ -25,13 +25,13 @@ t.test('a master of a cluster killed under load: the limit stays exact, and its 
   t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'it is the one');
   await master.kill();
   await ask(10);
-  t.same(counts, { admitted: 40, exhausted: 0, scopeMissing: 0, unknownKey: 0 }, 'from Postgres');
+  t.same(counts, { admitted: 40, exhausted: 0, scopeMissing: 0, keyInvalid: 0 }, 'from Postgres');
   for (const { redis } of [one, other]) t.match(redis.problem(), /^Redis is away/);
   const back = Promise.all([one.isBack(), other.isBack()]);
   await master.start();
   await back;
   await ask(60);
-  t.same(counts, { admitted: LIMIT, exhausted: 60, scopeMissing: 0, unknownKey: 0 });
+  t.same(counts, { admitted: LIMIT, exhausted: 60, scopeMissing: 0, keyInvalid: 0 });
   t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'counted by its master again');
 });
 

@@ -89,7 +89,7 @@ export async function setUp(t: Subtest, server: PostgresServer) {
 
 /** Asks all the nodes at once, so many rounds; what came of it is added up. */
 export function asking(stores: readonly AdmissionStore[], keyHash: string) {
-  const counts = { admitted: 0, exhausted: 0, unknownKey: 0, scopeMissing: 0 };
+  const counts = { admitted: 0, exhausted: 0, keyInvalid: 0, scopeMissing: 0 };
   const ask = async (rounds: number): Promise<void> => {
     for (let round = 0; round < rounds; round += 1) {
       for (const { outcome } of await Promise.all(stores.map((store) => store.admit(keyHash)))) counts[outcome] += 1;

@@ -56,10 +56,10 @@ t.test('a master that dies under load: the limit stays exact, and the next one c
   t.equal(await before.client.exists(`sluice:{u:${userId}}`), 1);
   await before.kill();
   await ask(10);
-  t.same(counts, { admitted: 40, exhausted: 0, scopeMissing: 0, unknownKey: 0 }, 'from Postgres');
+  t.same(counts, { admitted: 40, exhausted: 0, scopeMissing: 0, keyInvalid: 0 }, 'from Postgres');
   await until(() => [one, other].every(({ store }) => store.problem() === null));
   await ask(60);
-  t.same(counts, { admitted: LIMIT, exhausted: 60, scopeMissing: 0, unknownKey: 0 });
+  t.same(counts, { admitted: LIMIT, exhausted: 60, scopeMissing: 0, keyInvalid: 0 });
   const after = await masterOf(redis);
   t.not(after, before);
   t.equal(await after.client.exists(`sluice:{u:${userId}}`), 1);

@@ -35,7 +35,7 @@ t.test('one round trip admits a request', async (t) => {
   );
   await redis.client.config('RESETSTAT');
   for (let guess = 0; guess < 5; guess += 1) {
-    t.match(await store.admit(String(guess).padStart(64, '0')), { outcome: 'unknownKey' });
+    t.match(await store.admit(String(guess).padStart(64, '0')), { outcome: 'keyInvalid' });
   }
   t.notMatch(await redis.client.info('commandstats'), /evalsha|cmdstat_set|cmdstat_get/, 'guesses cost Redis nothing');
 });
@@ -60,7 +60,7 @@ t.test('Redis killed and started empty under load: exactly the limit, over two n
   await back;
   t.equal(one.store.problem(), null);
   await ask(60);
-  const exact = { admitted: LIMIT, exhausted: 160 - LIMIT, scopeMissing: 0, unknownKey: 0 };
+  const exact = { admitted: LIMIT, exhausted: 160 - LIMIT, scopeMissing: 0, keyInvalid: 0 };
   t.same(counts, exact, 'the units from before, from the outage and from after make exactly the limit');
 });
 
@@ -77,7 +77,7 @@ for (const { why, refuse, allow } of refusals) {
     const [first = '', ...rest] = refuse;
     await redis.client.call(first, ...rest);
     await ask(20);
-    t.same(counts, { admitted: 60, exhausted: 0, scopeMissing: 0, unknownKey: 0 }, 'from Postgres');
+    t.same(counts, { admitted: 60, exhausted: 0, scopeMissing: 0, keyInvalid: 0 }, 'from Postgres');
     for (const { redis: connection, problems } of [one, other]) {
       t.match(connection.problem(), why);
       t.same(problems.length, 1, problems.join('\n'));
@@ -87,7 +87,7 @@ for (const { why, refuse, allow } of refusals) {
     await redis.client.call(command, ...settings);
     await back;
     await ask(40);
-    t.same(counts, { admitted: LIMIT, exhausted: 40, scopeMissing: 0, unknownKey: 0 }, 'exactly the limit, over both');
+    t.same(counts, { admitted: LIMIT, exhausted: 40, scopeMissing: 0, keyInvalid: 0 }, 'exactly the limit, over both');
     if (allow[0] !== 'REPLICAOF') return;
     const received = /total_connections_received:(\d+)/.exec(await redis.client.info('stats'))?.[1];
     t.ok(Number(received) > 3, `a replica is connected to anew: ${received} connections of two nodes and the test`);
@@ -179,14 +179,14 @@ t.test(
     await redis.kill();
     await redis.start();
     await back;
-    t.match(await store.admit(keyHash), { outcome: 'unknownKey' }, 'Redis has it again');
+    t.match(await store.admit(keyHash), { outcome: 'keyInvalid' }, 'Redis has it again');
     t.equal(await ask(secondHash, 20), 10, '90 of 100 were used: Postgres said so');
 
     // As a failover that nobody notices: Redis has the key as a live one, and a node has seen it so lately.
     await redis.client.hset(`sluice:{u:${userId}}`, `k:${keyHash}`, keyId);
     t.match(await unreconciled.store.admit(keyHash), { outcome: 'exhausted' }, 'believed');
     nowMs += 15_000;
-    t.match(await unreconciled.store.admit(keyHash), { outcome: 'unknownKey' }, 'not after 15 seconds');
+    t.match(await unreconciled.store.admit(keyHash), { outcome: 'keyInvalid' }, 'not after 15 seconds');
   },
 );
 
@@ -272,12 +272,12 @@ t.test('a revocation that does not reach Redis is an error, and completes when i
   await redis.kill();
   t.match(await revokeInPostgres(sql, userId, keyId), { keyHash });
   await t.rejects(one.store.revoke({ userId, keyHash }), { code: 'unavailable', retryAfterSeconds: 2 });
-  t.match(await one.store.admit(keyHash), { outcome: 'unknownKey' }, 'Postgres refuses it meanwhile');
+  t.match(await one.store.admit(keyHash), { outcome: 'keyInvalid' }, 'Postgres refuses it meanwhile');
   const back = one.isBack();
   await redis.start();
   await back;
   await one.store.revoke({ userId, keyHash });
-  t.match(await one.store.admit(keyHash), { outcome: 'unknownKey' });
+  t.match(await one.store.admit(keyHash), { outcome: 'keyInvalid' });
 });
 
 t.test('Postgres away: keys that Redis knows work on a node that has never seen them; both away: 503', async (t) => {

@@ -61,7 +61,7 @@ export class Lane {
   /** `nowMs`: when it has asked. */
   ask(scan: ThreadScan, nowMs: number): void {
     scan.deadlineMs = nowMs + this.#options.scanTimeoutMs;
-    if (this.isFree) {
+    if (this.queue.size === 0 && this.set.isFree) {
       this.queue.begin(scan, nowMs);
       this.#start(scan, 'alone', nowMs);
       return;
