@@ -8,8 +8,8 @@ import type { ArrivingContent } from '../pending/content-store.js';
 import type { SealedOwner } from '../pending/sealed-file.js';
 import type { ScanParts } from '../scan.js';
 import { acceptedReply } from './answers.js';
-import { type FormSettings, HttpScan } from './http-scan.js';
-import type { Keeper } from './idempotency.js';
+import type { FormSettings } from './http-scan.js';
+import { type Keeper, KeptScan } from './idempotency.js';
 
 /** RFC 7240 section 4.1. */
 export function prefersAsync({ headers }: Exchange): boolean {
@@ -26,12 +26,10 @@ export interface AcceptingParts {
 
 const MIB = 1024 * 1024;
 
-export class AcceptingScan extends HttpScan implements SealedOwner {
+export class AcceptingScan extends KeptScan implements SealedOwner {
   readonly #parts: AcceptingParts;
-  readonly #keeper: Keeper | null;
   #content: ArrivingContent | null;
   #isHeld: boolean;
-  #sentUrl: string | null;
   /** Another content may arrive in its place. */
   #leave: () => void;
 
@@ -42,12 +40,10 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
     settings: FormSettings,
     { keeper, ...parts }: AcceptingParts & { readonly keeper: Keeper | null },
   ) {
-    super(scans, exchange, settings);
+    super(scans, exchange, settings, keeper);
     this.#parts = parts;
-    this.#keeper = keeper;
     this.#content = null;
     this.#isHeld = false;
-    this.#sentUrl = null;
     this.#leave = () => undefined;
   }
 
@@ -102,7 +98,7 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
 
   protected override fetchUrl(url: string): void {
     this.#parts.accepted.checkUrl(url);
-    this.#sentUrl = url;
+    this.sentUrl = url;
     void this.#accept(this.#begin(), url);
   }
 
@@ -153,13 +149,8 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
 
   async #answerWith(pending: PendingScan, keyName: string | null): Promise<void> {
     const reply = acceptedReply(this, pending, keyName);
-    await this.#keeper?.keep(reply, this.#sent()).catch((error: unknown) => this.tellOf(error));
+    await this.keep(reply);
     if (!this.isGone) this.send(reply);
-  }
-
-  #sent() {
-    const { sha256, filename, metadata, policySaid } = this;
-    return { sha256, url: this.#sentUrl, filename, metadata, policySaid };
   }
 
   override onGone(reason: Error): void {
@@ -174,26 +165,5 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
     const dropped = this.#content?.drop() ?? Promise.resolve();
     dropped.catch((error: unknown) => this.tellOf(error)).then(() => this.#leave());
     super.fail(isTooLarge ? new Failure('acceptedTooLarge', `${this.limitBytes / MIB}MB`) : problem);
-  }
-
-  /** It isn't admitted. */
-  override drop(): void {
-    super.drop();
-    this.#keeper?.giveUp().catch((error: unknown) => this.tellOf(error));
-  }
-
-  protected override onLeft(): void {
-    this.#keeper?.giveUp().catch((error: unknown) => this.tellOf(error));
-  }
-
-  /** Why it is not accepted. */
-  protected override answer(): void {
-    const reply = this.reply();
-    if (this.#keeper === null) {
-      this.send(reply);
-      return;
-    }
-    const kept = this.#keeper.keep(reply, this.#sent()).catch((error: unknown) => this.tellOf(error));
-    void kept.then(() => this.send(reply));
   }
 }

@@ -76,19 +76,46 @@ export class Keeper {
   }
 }
 
-/** The first one. What arrived whole is scanned also when its client has left: the client comes back with the same key. */
-export class FirstScan extends HttpScan {
-  readonly #keeper: Keeper;
-  #sentUrl: string | null;
+/** A scan whose answer is kept, where it has an Idempotency-Key. */
+export class KeptScan extends HttpScan {
+  /** Null: it has none. */
+  readonly #keeper: Keeper | null;
+  protected sentUrl: string | null;
 
-  constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings, keeper: Keeper) {
+  constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings, keeper: Keeper | null) {
     super(parts, exchange, settings);
     this.#keeper = keeper;
-    this.#sentUrl = null;
+    this.sentUrl = null;
   }
 
+  /** Where it can't be kept the client has its answer; the same request again scans again. */
+  protected async keep(reply: Reply): Promise<void> {
+    const { sha256, sentUrl: url, filename, metadata, policySaid } = this;
+    const kept = this.#keeper?.keep(reply, { sha256, url, filename, metadata, policySaid });
+    await kept?.catch((error: unknown) => this.tellOf(error));
+  }
+
+  /** It isn't admitted. */
+  override drop(): void {
+    super.drop();
+    this.onLeft();
+  }
+
+  /** The client has left before all of it was here. */
+  protected override onLeft(): void {
+    this.#keeper?.giveUp().catch((error: unknown) => this.tellOf(error));
+  }
+
+  protected override answer(): void {
+    const reply = this.reply();
+    void this.keep(reply).then(() => this.send(reply));
+  }
+}
+
+/** The first one. What arrived whole is scanned also when its client has left: the client comes back with the same key. */
+export class FirstScan extends KeptScan {
   protected override fetchUrl(url: string): void {
-    this.#sentUrl = url;
+    this.sentUrl = url;
     super.fetchUrl(url);
   }
 
@@ -98,29 +125,6 @@ export class FirstScan extends HttpScan {
 
   protected override signal(): AbortSignal {
     return new AbortController().signal;
-  }
-
-  /** It isn't admitted. */
-  override drop(): void {
-    super.drop();
-    this.#giveUp();
-  }
-
-  /** The client has left before all of it was here. */
-  protected override onLeft(): void {
-    this.#giveUp();
-  }
-
-  #giveUp(): void {
-    this.#keeper.giveUp().catch((error: unknown) => this.tellOf(error));
-  }
-
-  protected override answer(): void {
-    const reply = this.reply();
-    const { sha256, filename, metadata, policySaid } = this;
-    // Where it isn't kept the client has its answer; the same request again scans again.
-    const kept = this.#keeper.keep(reply, { sha256, url: this.#sentUrl, filename, metadata, policySaid });
-    void kept.catch((error: unknown) => this.tellOf(error)).then(() => this.send(reply));
   }
 }
 
@@ -152,19 +156,17 @@ export class RepeatedScan extends HttpScan {
 
   protected override endOfContent(): void {
     if (this.#bytes === 0) throw new Failure('fileEmpty');
-    this.endReceiving();
-    const { filename, metadata, policySaid } = this;
-    this.#compare({ sha256: this.#hash.digest('hex'), url: null, filename, metadata, policySaid });
+    this.#compare(this.#hash.digest('hex'), null);
   }
 
   protected override fetchUrl(url: string): void {
-    this.endReceiving();
-    const { filename, metadata, policySaid } = this;
-    this.#compare({ sha256: null, url, filename, metadata, policySaid });
+    this.#compare(null, url);
   }
 
-  #compare(sent: Sent): void {
-    if (fingerprintOf(sent) !== this.#fingerprint) {
+  #compare(sha256: string | null, url: string | null): void {
+    this.endReceiving();
+    const { filename, metadata, policySaid } = this;
+    if (fingerprintOf({ sha256, url, filename, metadata, policySaid }) !== this.#fingerprint) {
       throw new Failure('conflict', 'This Idempotency-Key was used for other content');
     }
     this.isDecided = true;
