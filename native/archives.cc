@@ -50,45 +50,61 @@ constexpr size_t kSumAt = 148;
 constexpr size_t kSumDigits = 8;
 constexpr size_t kTypeAt = 156;
 constexpr size_t kMagicAt = 257;
-constexpr char kExtended = 'x';
+// Names and attributes of the next member, which nobody gets out.
+constexpr std::string_view kNoMembers = "gxXKL";
+constexpr std::string_view kExtended = "xX";
+constexpr std::string_view kFiles("\0" "07", 3);
+constexpr char kSparse = 'S';
 constexpr uint8_t kBinary = 0x80;
 
-std::optional<uint64_t> Octal(std::string_view digits) {
-  const size_t first = digits.find_first_not_of(' ');
-  if (first == digits.npos) return std::nullopt;
+// In octal digits; or in base 256, where the first bit says so.
+std::optional<uint64_t> NumberIn(Bytes field) {
   uint64_t number = 0;
+  if ((field[0] & kBinary) != 0) {
+    number = field[0] & (kBinary - 1);
+    for (const uint8_t byte : field.subspan(1)) number = number << 8 | byte;
+    return number;
+  }
+  const std::string_view digits = TextOf(field);
+  const size_t first = digits.find_first_not_of(std::string_view(" \0", 2));
+  if (first == digits.npos) return std::nullopt;
   const auto [end, error] = std::from_chars(digits.data() + first, digits.data() + digits.size(), number, 8);
   const bool is_whole = end == digits.data() + digits.size() || *end == ' ' || *end == '\0';
   return error == std::errc() && is_whole ? std::optional(number) : std::nullopt;
 }
 
-// The sum of all characters, with its own as blanks.
+// The sum of all characters, with its own as blanks. Some tools take characters for signed.
 bool IsHeader(Bytes block) {
-  const std::optional<uint64_t> said = Octal(TextOf(block.subspan(kSumAt, kSumDigits)));
+  const std::optional<uint64_t> said = NumberIn(block.subspan(kSumAt, kSumDigits));
   if (!said || block[0] == 0) return false;
   uint64_t sum = kSumDigits * ' ';
-  for (size_t at = 0; at < kBlock; at++) sum += at >= kSumAt && at < kSumAt + kSumDigits ? 0 : block[at];
-  return sum == *said;
+  uint64_t high = 0;
+  for (size_t at = 0; at < kBlock; at++) {
+    if (at >= kSumAt && at < kSumAt + kSumDigits) continue;
+    sum += block[at];
+    high += block[at] & 0x80;
+  }
+  return sum == *said || sum - 2 * high == *said;
 }
 
-// Base 256, where the first bit says so.
-std::optional<uint64_t> SizeIn(Bytes block) {
-  const Bytes field = block.subspan(kSizeAt, kSizeDigits);
-  if ((field[0] & kBinary) == 0) return Octal(TextOf(field));
-  uint64_t size = 0;
-  for (const uint8_t byte : field.last(8)) size = size << 8 | byte;
-  return size;
-}
+struct Extended {
+  std::optional<uint64_t> size;
+  bool is_sparse = false;
+};
 
-// Records are `LENGTH KEY=VALUE` and a line's end.
-std::optional<uint64_t> SizeInExtended(std::string_view records) {
-  constexpr std::string_view kKey = " size=";
-  const size_t key = records.find(kKey);
-  if (key == records.npos) return std::nullopt;
-  uint64_t size = 0;
-  const std::string_view value = records.substr(key + kKey.size());
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), size);
-  return error == std::errc() ? std::optional(size) : std::nullopt;
+// Records are `LENGTH KEY=VALUE` and a line's end. The last one of a key counts.
+Extended ReadExtended(std::string_view records) {
+  constexpr std::string_view kSize = "size=";
+  Extended read;
+  for (;;) {
+    const std::optional<size_t> length = NumberOf(records);
+    const size_t key = records.find(' ') + 1;
+    if (!length || key == 0 || *length < key || *length > records.size()) return read;
+    const std::string_view record = records.substr(key, *length - key);
+    if (record.starts_with(kSize)) read.size = NumberOf(record.substr(kSize.size()));
+    read.is_sparse = read.is_sparse || record.starts_with("GNU.sparse.");
+    records.remove_prefix(*length);
+  }
 }
 
 bool IsTar(Bytes bytes) {
@@ -104,20 +120,26 @@ std::optional<size_t> NextHeader(Bytes bytes, size_t at) {
   return std::nullopt;
 }
 
-// libclamav knows sizes in octal digits only, and stops where the archive seems to end.
+// libclamav knows sizes in octal digits only, passes over types that tools take for files, and stops where the archive seems to end.
 Archive ReadTar(Bytes bytes) {
   Archive archive{"tar", {}};
-  std::optional<uint64_t> extended;
+  // Without a magic libclamav may not see that it is one.
+  const bool is_old = !Has(bytes, kMagicAt, "ustar");
+  Extended extended;
   size_t at = 0;
   while (bytes.size() - at >= kBlock && IsHeader(bytes.subspan(at, kBlock))) {
     const Bytes header = bytes.subspan(at, kBlock);
-    const std::optional<uint64_t> own = SizeIn(header);
-    const std::optional<uint64_t> size = extended ? extended : own;
+    const char type = static_cast<char>(header[kTypeAt]);
+    const std::optional<uint64_t> own = NumberIn(header.subspan(kSizeAt, kSizeDigits));
+    const std::optional<uint64_t> size = extended.size ? extended.size : own;
     if (!size) break;
     const Bytes rest = bytes.subspan(at + kBlock);
     const Bytes data = rest.first(static_cast<size_t>(std::min<uint64_t>(*size, rest.size())));
-    if (extended != std::nullopt || (header[kSizeAt] & kBinary) != 0) archive.members.push_back(data);
-    extended = header[kTypeAt] == kExtended ? SizeInExtended(TextOf(data)) : std::nullopt;
+    const bool has_plain_numbers = header[kSumAt] >= ' ' && ((header[kSumAt] | header[kSizeAt]) & kBinary) == 0;
+    const bool is_opened = !is_old && !extended.size && has_plain_numbers && kFiles.find(type) != kFiles.npos;
+    if (!is_opened && kNoMembers.find(type) == kNoMembers.npos) archive.members.push_back(data);
+    archive.is_foreign = archive.is_foreign || extended.is_sparse || type == kSparse;
+    extended = kExtended.find(type) == kExtended.npos ? Extended() : ReadExtended(TextOf(data));
     const uint64_t padded = (*size + kBlock - 1) / kBlock * kBlock;
     archive.is_cut = *size > rest.size();
     if (padded < *size || padded >= rest.size()) return archive;
@@ -153,43 +175,67 @@ Archive ReadRpm(Bytes bytes) {
   return archive;
 }
 
-constexpr std::string_view kCpioNew = "070701";
-constexpr std::string_view kCpioSums = "070702";
-constexpr std::string_view kCpioOld = "070707";
+template <int kBase>
+std::optional<uint64_t> Digits(Bytes digits) {
+  const std::string_view text = TextOf(digits);
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, kBase);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
 
-bool IsNewCpio(Bytes bytes) { return Has(bytes, 0, kCpioNew) || Has(bytes, 0, kCpioSums); }
+// How headers are written: in digits, or in halves of words in either order of bytes.
+struct CpioKind {
+  std::string_view magic;
+  size_t header;
+  size_t alignment;
+  std::optional<uint64_t> (*name)(Bytes header);
+  std::optional<uint64_t> (*size)(Bytes header);
+};
 
-// Text has no zero, and a name ends with one.
-bool IsCpio(Bytes bytes) {
+uint64_t HighFirst(Bytes bytes, size_t at) { return uint64_t{bytes[at]} << 8 | bytes[at + 1]; }
+std::optional<uint64_t> NewName(Bytes header) { return Digits<16>(header.subspan(94, 8)); }
+std::optional<uint64_t> NewSize(Bytes header) { return Digits<16>(header.subspan(54, 8)); }
+std::optional<uint64_t> OldName(Bytes header) { return Digits<8>(header.subspan(59, 6)); }
+std::optional<uint64_t> OldSize(Bytes header) { return Digits<8>(header.subspan(65, 11)); }
+std::optional<uint64_t> LowName(Bytes header) { return Half(header, 20); }
+std::optional<uint64_t> LowSize(Bytes header) { return uint64_t{Half(header, 22)} << 16 | Half(header, 24); }
+std::optional<uint64_t> HighName(Bytes header) { return HighFirst(header, 20); }
+std::optional<uint64_t> HighSize(Bytes header) { return HighFirst(header, 22) << 16 | HighFirst(header, 24); }
+
+constexpr CpioKind kCpioKinds[] = {
+    {"070701", 110, 4, NewName, NewSize}, {"070702", 110, 4, NewName, NewSize},     {"070707", 76, 1, OldName, OldSize},
+    {"\xc7\x71", 26, 2, LowName, LowSize}, {"\x71\xc7", 26, 2, HighName, HighSize},
+};
+
+// Text has no zero, and a name ends with one. Two bytes are no magic: there is a type of file behind them, and a name that isn't long.
+bool IsCpio(Bytes bytes, const CpioKind& kind) {
   constexpr size_t kHead = 512;
+  constexpr uint64_t kTypes = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 12;
+  constexpr uint64_t kNameMost = 4096;
+  if (!Has(bytes, 0, kind.magic)) return false;
   const Bytes head = bytes.first(std::min(bytes.size(), kHead));
-  return (IsNewCpio(bytes) || Has(bytes, 0, kCpioOld)) && std::find(head.begin(), head.end(), 0) != head.end();
+  if (kind.magic.size() > 2) return std::find(head.begin(), head.end(), 0) != head.end();
+  if (bytes.size() < kind.header) return false;
+  const uint64_t mode = kind.name == LowName ? Half(bytes, 6) : HighFirst(bytes, 6);
+  return (kTypes >> (mode >> 12) & 1) != 0 && kind.name(bytes) <= kNameMost;
 }
 
 // libclamav stops at a header that it can't read, in silence, and at the first end.
-Archive ReadCpio(Bytes bytes) {
-  const bool is_new = IsNewCpio(bytes);
-  const size_t header = is_new ? 110 : 76;
-  const auto number = [is_new](Bytes digits) -> std::optional<uint64_t> {
-    const std::string_view text = TextOf(digits);
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, is_new ? 16 : 8);
-    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-  };
-  const auto padded = [is_new](uint64_t size) { return is_new ? (size + 3) / 4 * 4 : size; };
+Archive ReadCpio(Bytes bytes, const CpioKind& kind) {
+  const auto padded = [&kind](uint64_t size) { return (size + kind.alignment - 1) / kind.alignment * kind.alignment; };
   Archive archive{"cpio", {}};
   Bytes rest = bytes;
   for (bool is_last = false; !is_last;) {
-    archive.is_cut = rest.size() < header;
+    archive.is_cut = rest.size() < kind.header;
     if (archive.is_cut) return archive;
-    const auto name = number(is_new ? rest.subspan(94, 8) : rest.subspan(59, 6));
-    const auto size = number(is_new ? rest.subspan(54, 8) : rest.subspan(65, 11));
-    archive.is_damaged = !name || !size || !(is_new ? IsNewCpio(rest) : Has(rest, 0, kCpioOld));
+    const std::optional<uint64_t> name = kind.name(rest);
+    const std::optional<uint64_t> size = kind.size(rest);
+    archive.is_damaged = !name || *name == 0 || !size || !Has(rest, 0, kind.magic);
     if (archive.is_damaged) return archive;
-    const uint64_t data = padded(header + *name);
+    const uint64_t data = padded(kind.header + *name);
     archive.is_cut = rest.size() < data + *size;
     if (archive.is_cut) return archive;
-    is_last = Has(rest, header, std::string_view("TRAILER!!!\0", 11));
+    is_last = Has(rest, kind.header, std::string_view("TRAILER!!!\0", 11));
     rest = rest.subspan(std::min<uint64_t>(rest.size(), data + padded(*size)));
   }
   // What Linux starts from has several, one after the other, and the last one may be compressed.
@@ -204,8 +250,10 @@ std::vector<Archive> Read(Bytes bytes) {
   std::vector<Archive> found;
   if (Has(bytes, 0, kArMagic)) found.push_back(ReadAr(bytes));
   if (IsTar(bytes)) found.push_back(ReadTar(bytes));
-  else if (const auto next = NextHeader(bytes, kBlock)) found.push_back({"tar", {bytes.subspan(*next)}});
-  if (IsCpio(bytes)) found.push_back(ReadCpio(bytes));
+  else if (const auto next = NextHeader(bytes, kBlock)) found.push_back({.name = "tar", .members = {bytes.subspan(*next)}, .is_behind = true});
+  for (const CpioKind& kind : kCpioKinds) {
+    if (IsCpio(bytes, kind)) found.push_back(ReadCpio(bytes, kind));
+  }
   if (Has(bytes, 0, "\xed\xab\xee\xdb")) found.push_back(ReadRpm(bytes));
   return found;
 }

@@ -18,6 +18,10 @@ struct Archive {
   bool is_cut = false;
   // Something else stands where a header must.
   bool is_damaged = false;
+  // Some members have holes, which only tar fills.
+  bool is_foreign = false;
+  // It begins somewhere behind other bytes.
+  bool is_behind = false;
 };
 
 // Most contents are none, some are more than one.

@@ -210,13 +210,14 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
       NumberSetting{CL_ENGINE_MAX_SCANTIME, limits.max_scan_time_ms},
       // Over these, libclamav skips steps in silence. Nothing that the scan size admits may be skipped. By default it
       // skips embedded executables over 40 MB, HTML over 40 MB or 8 MB of text, scripts over 20 MB, ZIPs over 1 MB that
-      // hold an executable's parts, and PCRE over 100 MB.
+      // hold an executable's parts, PCRE over 100 MB, and partitions beyond the 50th.
       NumberSetting{CL_ENGINE_MAX_EMBEDDEDPE, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_HTMLNORMALIZE, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_HTMLNOTAGS, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_SCRIPTNORMALIZE, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_ZIPTYPERCG, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_PCRE_MAX_FILESIZE, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_PARTITIONS, limits.max_files},
       // Keyed by MD5: a file made to collide with a clean one would inherit its verdict.
       NumberSetting{CL_ENGINE_DISABLE_CACHE, 1},
   };

@@ -32,6 +32,8 @@ constexpr Format kFormats[] = {
     {0, "07070X", "stripped cpio"},
     {0, "hsqs", "SquashFS"},
     {0, "sqsh", "SquashFS"},
+    {0, "shsq", "SquashFS"},
+    {0, "qshs", "SquashFS"},
     {8, std::string_view("AI\x02", 3), "AppImage"},
     {1024, "\xe2\xe1\xf5\xe0", "EROFS"},
     {16, "Compressed ROMFS", "cramfs"},
@@ -44,6 +46,7 @@ constexpr Format kFormats[] = {
     {0, std::string_view("KDMV\x01\0\0\0", 8), "VMDK"},
     {0, std::string_view("KDMV\x02\0\0\0", 8), "VMDK"},
     {0, std::string_view("KDMV\x03\0\0\0", 8), "VMDK"},
+    {0, std::string_view("COWD\x01\0\0\0", 8), "VMDK"},
     {32, "NXSB", "APFS"},
     {512, "LABELONE", "LVM"},
     {0, std::string_view("XFSB\0\0", 6), "XFS"},
@@ -74,6 +77,12 @@ constexpr Format kFormats[] = {
     {0, std::string_view("PACK\0\0\0\x02", 8), "git pack"},
     {0, std::string_view("EVF\x09\r\n\xff\0", 8), "EWF"},
     {0, "\xca\xfe\xd0\x0d", "pack200"},
+    {0, "# v2 git bundle\n", "git bundle", true},
+    {0, "# v3 git bundle\n", "git bundle", true},
+    {0, std::string_view("pbzx\0\0\0", 7), "pbzx"},
+    {0, "ISc(", "InstallShield"},
+    {0, std::string_view("ITOLITLS\x01\0\0\0", 12), "Microsoft Help 2"},
+    {0, "\x8f\xaf\xac\x84", "PPMd"},
 };
 
 // The head of an archive or of an image has bytes that text doesn't have.
@@ -89,12 +98,16 @@ bool IsWarc(Bytes bytes) {
   return Has(bytes, 0, "WARC/") && (ends_at(8) || ends_at(9));
 }
 
-// Two bytes, and the width of its codes.
+// Two bytes, and the width of its codes. Tools pass over the bits between.
 bool IsCompress(Bytes bytes) {
   constexpr uint8_t kWidth = 0x1f;
-  constexpr uint8_t kUnused = 0x60;
-  return bytes.size() > 3 && bytes[0] == 0x1f && bytes[1] == 0x9d && (bytes[2] & kUnused) == 0 && (bytes[2] & kWidth) >= 9 &&
-         (bytes[2] & kWidth) <= 16;
+  return bytes.size() > 3 && bytes[0] == 0x1f && bytes[1] == 0x9d && (bytes[2] & kWidth) >= 9 && (bytes[2] & kWidth) <= 16;
+}
+
+// pack(1), which gzip opens: two bytes, a size, and the bits of the longest code.
+bool IsPack(Bytes bytes) {
+  constexpr uint8_t kLongest = 25;
+  return bytes.size() > 7 && Has(bytes, 0, "\x1f\x1e") && bytes[6] > 0 && bytes[6] <= kLongest;
 }
 
 // ext2, 3 and 4: the superblock has a mark of two bytes, and fields that hold few values.
@@ -119,7 +132,7 @@ bool IsHfs(Bytes bytes) {
   return block != 0 && (block & kSectorBits) == 0 && name != 0 && name <= kNameMost;
 }
 
-// A boot sector with a jump, sectors and clusters of sizes that there are, and its name where each kind has it.
+// A boot sector with a jump, and what every driver needs: sectors and clusters of sizes that there are, one or two tables, the kind of disk. The name is for people.
 bool IsFat(Bytes bytes) {
   constexpr size_t kSector = 512;
   if (bytes.size() < kSector || !Has(bytes, 510, "\x55\xaa") || (bytes[0] != 0xeb && bytes[0] != 0xe9)) return false;
@@ -127,7 +140,8 @@ bool IsFat(Bytes bytes) {
   const uint8_t cluster = bytes[13];
   if (sector < kSector || sector > 4096 || (sector & (sector - 1)) != 0) return false;
   if (cluster == 0 || (cluster & (cluster - 1)) != 0) return false;
-  return Has(bytes, 54, "FAT") || Has(bytes, 82, "FAT32");
+  const bool has_tables = Half(bytes, 14) > 0 && (bytes[16] == 1 || bytes[16] == 2);
+  return has_tables && (bytes[21] == 0xf0 || bytes[21] >= 0xf8);
 }
 
 }  // namespace
@@ -138,6 +152,7 @@ const char* NameOf(Bytes bytes) {
   if (found != std::end(kFormats) && (found->may_be_text || !IsText(bytes))) return found->name;
   if (IsWarc(bytes)) return "WARC";
   if (IsCompress(bytes)) return "compress";
+  if (IsPack(bytes)) return "pack";
   if (IsExt(bytes)) return "ext";
   if (IsHfs(bytes)) return "HFS";
   return IsFat(bytes) ? "FAT" : nullptr;

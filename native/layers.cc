@@ -6,8 +6,11 @@
 #include <cstring>
 
 #include "archives.h"
+#include "dmg.h"
+#include "encoded.h"
 #include "foreign.h"
 #include "listed.h"
+#include "pdf.h"
 #include "seven-zip.h"
 #include "zip.h"
 
@@ -20,10 +23,15 @@ constexpr const char* kLimit = "Heuristics.Limits.Exceeded.";
 constexpr const char* kEncrypted = "Heuristics.Encrypted.Zip";
 // libclamav looks at no layer that is smaller.
 constexpr size_t kSmallest = 6;
+// What may be something else is unpacked so far before it counts.
+constexpr size_t kFew = 4096;
 // A content can be wrong in as many ways as it has layers.
 constexpr size_t kMarksKept = 16;
 
 bool IsOpenedByLibclamav(Kind kind) { return kind == Kind::kGzip || kind == Kind::kBzip2 || kind == Kind::kXz; }
+
+// Compound files, XAR, zip: libclamav opens these as well, and nothing is compressed that lies in them.
+bool BeginsFiles(Bytes bytes) { return Has(bytes, 0, "\xd0\xcf\x11\xe0") || Has(bytes, 0, "xar!") || Has(bytes, 0, "PK"); }
 
 // A second stream begins with the block that its first one would have, or with its end.
 bool HasMoreBzip2(Bytes bytes) {
@@ -64,6 +72,7 @@ streams::End UnpackZipLzma(Bytes data, const zip::Member& member, streams::Outpu
 std::optional<streams::End> UnpackMember(Bytes data, const zip::Member& member, streams::Output& output) {
   switch (member.method) {
     case 0:
+    case encoded::kAsItIs:
       return output.Put(data) ? streams::End::kWhole : output.stopped();
     case 8:
       return streams::UnpackDeflate(data, output);
@@ -76,6 +85,12 @@ std::optional<streams::End> UnpackMember(Bytes data, const zip::Member& member, 
       return streams::Unpack(Kind::kZstd, data, output).end;
     case 95:
       return streams::Unpack(Kind::kXz, data, output).end;
+    case encoded::kBase64:
+      return encoded::DecodeBase64(data, output);
+    case encoded::kZlib:
+      return streams::UnpackZlib(data, output);
+    case encoded::kUuencoded:
+      return encoded::DecodeUuencoded(data, output);
     default:
       return std::nullopt;
   }
@@ -94,21 +109,69 @@ void Layers::Begin() {
 
 void Layers::Note(uint32_t level, Bytes bytes) {
   if (!expected_.empty()) Settle(level, bytes.size());
-  if (!opened_.empty()) SettleOpened(level, bytes.size());
+  if (!opened_.empty()) SettleOpened(level, bytes);
   if (level > again_below_) return;
   again_below_ = kNowhere;
   if (bytes.size() < kSmallest) return;
-  if (const Kind kind = streams::KindOf(bytes); kind != Kind::kNone) NoteStreams(kind, level, bytes);
-  NoteSevenZip(level, bytes);
-  NoteListed(level, bytes);
-  for (const archives::Archive& archive : archives::Read(bytes)) NoteArchive(archive);
+  // By its first bytes: others anybody can put anywhere.
+  bool is_container = BeginsFiles(bytes);
+  if (const Kind kind = streams::KindOf(bytes); kind != Kind::kNone) {
+    is_container = !streams::MayBeOther(kind, bytes);
+    NoteStreams(kind, level, bytes);
+  }
+  is_container = NoteSevenZip(level, bytes) || is_container;
+  is_container = NoteListed(level, bytes) || is_container;
+  for (const archives::Archive& archive : archives::Read(bytes)) {
+    is_container = is_container || !archive.is_behind;
+    NoteArchive(archive);
+  }
   if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
+  if (dmg::IsForeign(bytes)) NoteEnd(streams::End::kForeign, "DMG");
   if (zip::MayBeZip(bytes)) NoteZip(level, bytes);
+  if (!is_container) NoteEmbedded(level, bytes);
+}
+
+// What is neither an archive nor compressed may have one inside: scripts and programs unpack it, and 7z finds it.
+void Layers::NoteEmbedded(uint32_t level, Bytes bytes) {
+  std::vector<zip::Member> members = encoded::Find(bytes, limits_.max_files);
+  NotePdf(bytes, members);
+  if (members.size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
+  NoteOpened(level, bytes, members);
+  NoteEmbeddedStreams(bytes);
+}
+
+void Layers::NoteEmbeddedStreams(Bytes bytes) {
+  for (std::optional<size_t> at = encoded::FindStream(bytes, 1); at;) {
+    const Bytes rest = bytes.subspan(*at);
+    Held held;
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    const streams::Unpacked unpacked = streams::Unpack(streams::KindOf(rest), rest, output);
+    if (unpacked.end > streams::End::kForeign) return NoteEnd(unpacked.end, "embedded");
+    if (unpacked.streams > 0 || output.size() >= kFew) Add(std::move(held));
+    at = encoded::FindStream(bytes, *at + std::max<size_t>(unpacked.consumed, 1));
+  }
+}
+
+// What has a predictor libclamav makes something else of.
+void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
+  const pdf::Reading reading = pdf::Read(bytes, limits_.max_files);
+  if (reading.is_foreign) NoteEnd(streams::End::kForeign, "PDF");
+  if (reading.streams.size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
+  for (const pdf::Stream& stream : reading.streams) {
+    Held held;
+    const Bytes data = bytes.subspan(stream.start, stream.end - stream.start);
+    streams::Output output(stream.row ? &held : nullptr, now_.bytes_left, deadline_);
+    const streams::End end = pdf::Unpack(data, stream, output);
+    if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
+    if (stream.row) Add(std::move(held));
+    else members.push_back({encoded::kZlib, false, false, stream.start, stream.end, output.size(), true});
+  }
 }
 
 void Layers::NoteArchive(const archives::Archive& archive) {
   if (archive.is_cut) NoteEnd(streams::End::kCut, archive.name);
   if (archive.is_damaged) NoteEnd(streams::End::kDamaged, archive.name);
+  if (archive.is_foreign) NoteEnd(streams::End::kForeign, archive.name);
   for (const Bytes& member : archive.members) {
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);
@@ -117,20 +180,22 @@ void Layers::NoteArchive(const archives::Archive& archive) {
   }
 }
 
-void Layers::NoteSevenZip(uint32_t level, Bytes bytes) {
+bool Layers::NoteSevenZip(uint32_t level, Bytes bytes) {
   std::vector<uint64_t> sizes;
   const seven_zip::Reading reading = seven_zip::Read(bytes, sizes);
   if (reading == seven_zip::Reading::kForeign) NoteEnd(streams::End::kForeign, "7z");
   if (reading == seven_zip::Reading::kDamaged) NoteEnd(streams::End::kDamaged, "7z");
   if (reading == seven_zip::Reading::kOpened) Await(level, sizes);
+  return reading != seven_zip::Reading::kNone;
 }
 
-void Layers::NoteListed(uint32_t level, Bytes bytes) {
+bool Layers::NoteListed(uint32_t level, Bytes bytes) {
   const listed::Reading reading = listed::Read(bytes);
   if (reading.is_encrypted) Mark(kEncrypted);
   if (reading.is_cut) Mark(kTruncated);
   if (reading.is_damaged) MarkIncomplete("damaged archive data");
   Await(level, reading.sizes);
+  return !reading.sizes.empty() || reading.is_encrypted || reading.is_cut || reading.is_damaged;
 }
 
 void Layers::End(bool is_early) {
@@ -189,11 +254,8 @@ void Layers::UnpackStreams(Kind kind, Bytes bytes) {
   Held held;
   streams::Output output(&held, now_.bytes_left, deadline_);
   const streams::Unpacked unpacked = streams::Unpack(kind, bytes, output);
-  // What has no magic may be something else.
-  constexpr size_t kFew = 4096;
-  constexpr uint8_t kUsualProperties = 0x5d;
-  const bool is_doubtful = kind == Kind::kSkippable || (kind == Kind::kLzma && bytes[0] != kUsualProperties && output.size() < kFew);
-  if (unpacked.streams > 0 || !is_doubtful) NoteEnd(unpacked.end, NameOf(kind));
+  const bool is_whole_known = unpacked.streams > 0 || unpacked.end > streams::End::kForeign;
+  if (is_whole_known || !streams::MayBeOther(kind, bytes) || output.size() >= kFew) NoteEnd(unpacked.end, NameOf(kind));
   Add(std::move(held));
 }
 
@@ -261,16 +323,26 @@ void Layers::Await(uint32_t level, const std::vector<uint64_t>& sizes) {
 }
 
 // A layer has come: archives that it isn't inside of have ended, and it may be a member of the one that it is in.
-void Layers::SettleOpened(uint32_t level, uint64_t size) {
+void Layers::SettleOpened(uint32_t level, Bytes bytes) {
   while (!opened_.empty() && opened_.back().level >= level) EndOpened();
   if (opened_.empty() || opened_.back().level + 1 != level) return;
-  auto& by_size = opened_.back().by_size;
-  for (const uint64_t one : {size, listed::kAnySize}) {
-    const auto alike = by_size.find(one);
-    if (alike == by_size.end() || alike->second.seen == alike->second.members.size()) continue;
+  Opened& above = opened_.back();
+  for (const uint64_t one : {uint64_t{bytes.size()}, listed::kAnySize}) {
+    const auto alike = above.by_size.find(one);
+    if (alike == above.by_size.end() || alike->second.seen == alike->second.members.size()) continue;
+    const zip::Member& member = alike->second.members[alike->second.seen];
+    if (encoded::IsMethod(member.method) && !IsSame(above.bytes, member, bytes)) return;
     ++alike->second.seen;
     return;
   }
+}
+
+// A text may have other members that are as long.
+bool Layers::IsSame(Bytes archive, const zip::Member& member, Bytes bytes) {
+  Held held;
+  streams::Output output(&held, bytes.size(), deadline_);
+  UnpackMember(archive.subspan(member.start, member.end - member.start), member, output);
+  return std::ranges::equal(held.bytes(), bytes);
 }
 
 void Layers::EndOpened() {
@@ -287,7 +359,8 @@ void Layers::UnpackOpened(Bytes bytes, const zip::Member& member) {
   streams::Output output(&held, now_.bytes_left, deadline_);
   const std::optional<streams::End> end = UnpackMember(bytes.subspan(member.start, member.end - member.start), member, output);
   if (!end) return MarkIncomplete("engine has not unpacked all of the compressed data");
-  NoteEnd(*end == streams::End::kCut ? streams::End::kDamaged : *end, "zip");
+  const bool is_of_zip = !encoded::IsMethod(member.method);
+  if (is_of_zip || *end > streams::End::kForeign) NoteEnd(*end == streams::End::kCut ? streams::End::kDamaged : *end, "zip");
   Add(std::move(held));
 }
 

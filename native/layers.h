@@ -93,12 +93,17 @@ class Layers {
   void UnpackAgain(streams::Kind kind, uint32_t level, Bytes bytes);
   void NoteDifference(const Expected& expected);
   void NoteArchive(const archives::Archive& archive);
-  void NoteSevenZip(uint32_t level, Bytes bytes);
-  void NoteListed(uint32_t level, Bytes bytes);
+  // The next two: whether it is one.
+  bool NoteSevenZip(uint32_t level, Bytes bytes);
+  bool NoteListed(uint32_t level, Bytes bytes);
   void NoteZip(uint32_t level, Bytes bytes);
+  void NoteEmbedded(uint32_t level, Bytes bytes);
+  void NoteEmbeddedStreams(Bytes bytes);
+  void NotePdf(Bytes bytes, std::vector<zip::Member>& members);
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members);
   void Await(uint32_t level, const std::vector<uint64_t>& sizes);
-  void SettleOpened(uint32_t level, uint64_t size);
+  void SettleOpened(uint32_t level, Bytes bytes);
+  bool IsSame(Bytes archive, const zip::Member& member, Bytes bytes);
   void EndOpened();
   void UnpackOpened(Bytes bytes, const zip::Member& member);
   void Settle(uint32_t level, uint64_t size);

@@ -97,7 +97,8 @@ Reading ReadLha(Bytes bytes) {
 }  // namespace
 
 Reading Read(Bytes bytes) {
-  if (Has(bytes, 0, std::string_view("MSCF\0\0\0\0", 8))) return ReadCabinet(bytes);
+  // Of version 1.3, as all are. What is reserved tools pass over.
+  if (Has(bytes, 0, "MSCF") && (Has(bytes, 4, std::string_view("\0\0\0\0", 4)) || Has(bytes, 24, "\3\1"))) return ReadCabinet(bytes);
   // The version behind it is small.
   if (Has(bytes, 0, "ITSF") && Has(bytes, 5, std::string_view("\0\0\0", 3))) return {{kAnySize}, false, false, false};
   if (IsLha(bytes)) return ReadLha(bytes);

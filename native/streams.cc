@@ -25,19 +25,26 @@ constexpr uint64_t kMemoryLimit = 256ULL << 20;
 constexpr size_t kLzmaHeader = 13;
 constexpr uint32_t kSkippableMagic = 0x184D2A50;
 
-// The format has no magic. As liblzma does it: a size of the dictionary that encoders use, and a likely size of what is in it.
+constexpr uint8_t kUsualProperties = 0x5d;
+
+// As liblzma and 7z have it: a size that encoders use.
+bool IsUsualDictionary(uint32_t size) {
+  const uint32_t lowest = size & (~size + 1);
+  return size == UINT32_MAX || size == lowest || size == 3 * lowest;
+}
+
+// The format has no magic. Where the properties are those of all tools, other bytes are unlikely, and dpkg and 7z take any sizes.
 bool IsLzma(Bytes bytes) {
   constexpr uint8_t kPropertiesEnd = 9 * 5 * 5;
-  if (bytes.size() <= kLzmaHeader || bytes[0] >= kPropertiesEnd || bytes[kLzmaHeader] != 0) return false;
+  constexpr size_t kLeast = kLzmaHeader + 5;
+  if (bytes.size() < kLeast || bytes[0] >= kPropertiesEnd || bytes[kLzmaHeader] != 0) return false;
   const uint32_t dictionary = Word(bytes, 1);
-  const uint32_t lowest = dictionary & (~dictionary + 1);
-  const bool is_usual = dictionary == UINT32_MAX || dictionary == lowest || dictionary == 3 * lowest;
-  constexpr uint32_t kSmallest = 4096;
-  if (dictionary < kSmallest || !is_usual) return false;
   const uint64_t size = Long(bytes, 5);
-  // 7z takes any size. Where the properties are those of all tools, other bytes are unlikely.
-  constexpr uint8_t kUsualProperties = 0x5d;
-  return size == UINT64_MAX || (size != 0 && (size < 1ULL << 40 || bytes[0] == kUsualProperties));
+  if (bytes[0] == kUsualProperties) return size != 0;
+  // Many a file begins with zeros.
+  constexpr uint32_t kSmallest = 4096;
+  const bool is_likely = dictionary >= kSmallest || Word(bytes, kLzmaHeader + 1) != 0;
+  return IsUsualDictionary(dictionary) && is_likely && (size == UINT64_MAX || (size != 0 && size < 1ULL << 40));
 }
 
 End Failure(bool is_memory) {
@@ -210,9 +217,23 @@ End Skip(Bytes bytes, size_t& consumed) {
   return End::kWhole;
 }
 
+// No more of a dictionary is needed than there can be output.
+End UnpackLzmaFile(lzma_stream& stream, Bytes bytes, Output& output, size_t& consumed) {
+  constexpr uint32_t kDictionaryMost = 128 << 20;
+  std::array<uint8_t, kLzmaHeader> header;
+  std::copy_n(bytes.begin(), header.size(), header.begin());
+  const uint32_t dictionary = std::min(Word(bytes, 1), kDictionaryMost);
+  for (size_t at = 0; at < sizeof dictionary; at++) header[1 + at] = static_cast<uint8_t>(dictionary >> (8 * at));
+  const End end = Unlzma(Kind::kLzma, stream, header, bytes.subspan(header.size()), output, consumed);
+  consumed += header.size();
+  return end;
+}
+
 End UnpackOne(Kind kind, Decoders& decoders, Bytes bytes, Output& output, size_t& consumed) {
   constexpr int kGzipWindow = 16 + MAX_WBITS;
   switch (kind) {
+    case Kind::kLzma:
+      return UnpackLzmaFile(decoders.lzma, bytes, output, consumed);
     case Kind::kGzip:
       return Inflate(bytes, kGzipWindow, output, consumed);
     case Kind::kBzip2:
@@ -297,6 +318,11 @@ Kind KindOf(Bytes bytes) {
   return IsLzma(bytes) ? Kind::kLzma : Kind::kNone;
 }
 
+bool MayBeOther(Kind kind, Bytes bytes) {
+  const bool is_usual = bytes[0] == kUsualProperties && IsUsualDictionary(Word(bytes, 1));
+  return kind == Kind::kSkippable || (kind == Kind::kLzma && !is_usual);
+}
+
 const char* NameOf(Kind kind) {
   switch (kind) {
     case Kind::kGzip:
@@ -354,6 +380,11 @@ bool Output::Put(Bytes bytes) {
 End UnpackDeflate(Bytes bytes, Output& output) {
   size_t consumed = 0;
   return Inflate(bytes, -MAX_WBITS, output, consumed);
+}
+
+End UnpackZlib(Bytes bytes, Output& output) {
+  size_t consumed = 0;
+  return Inflate(bytes, MAX_WBITS, output, consumed);
 }
 
 End UnpackLzma(Bytes properties, uint64_t size, Bytes bytes, Output& output) {

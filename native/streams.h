@@ -43,6 +43,8 @@ enum class End : uint8_t {
 
 // By the first bytes.
 Kind KindOf(Bytes bytes);
+// They may well be those of something else.
+bool MayBeOther(Kind kind, Bytes bytes);
 const char* NameOf(Kind kind);
 
 // Where unpacked bytes go: into memory, or nowhere.
@@ -56,6 +58,9 @@ class Output {
   void Took(size_t count);
   // Of bytes that are there already. False: as of an empty room.
   bool Put(Bytes bytes);
+
+  // Within the same bounds.
+  Output Beside(Held& held) const { return Output(&held, limit_ - size_, deadline_); }
 
   uint64_t size() const { return size_; }
   End stopped() const { return stopped_; }
@@ -86,6 +91,7 @@ std::optional<uint64_t> SizeInXz(Bytes bytes);
 
 // One stream without a header of its own. Of LZMA that has five bytes of properties, and how much there is; UINT64_MAX: its end is marked.
 End UnpackDeflate(Bytes bytes, Output& output);
+End UnpackZlib(Bytes bytes, Output& output);
 End UnpackLzma(Bytes properties, uint64_t size, Bytes bytes, Output& output);
 
 }  // namespace sluice::streams

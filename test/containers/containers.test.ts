@@ -9,7 +9,7 @@ import { load, temporaryFolder } from '../native/engine.js';
 import { compare, complaintAbout, verdictOf } from './compare.js';
 import { containers } from './containers.js';
 import { ordinary } from './ordinary.js';
-import { archived, compressors, type File, rpm, sevenZip, zipOf } from './packers.js';
+import { archived, compressors, type File, piped, rpm, sevenZip, zipOf } from './packers.js';
 
 const GENERATED = 150;
 const ORDINARY = 150;
@@ -32,16 +32,25 @@ const byMethod = (method: number): Buffer => zipOf([harmless, { ...wanted, metho
 const nested = (depth: number, content: Buffer): Buffer =>
   Array.from({ length: depth }).reduce<Buffer>((inner) => zst(inner), content);
 
-/** The last member of a tar says its size in another way. */
-function withSize(bytes: Buffer, field: Buffer): Buffer {
+/** The header of the member that is wanted is another one; its sum is that of signed characters. */
+function withHeader(bytes: Buffer, change: (header: Buffer) => void): Buffer {
   const copy = Buffer.from(bytes);
   const at = copy.lastIndexOf('wanted.com');
-  field.copy(copy, at + 124);
-  copy.fill(' ', at + 148, at + 156);
-  const sum = copy.subarray(at, at + 512).reduce((total, byte) => total + byte, 0);
-  copy.write(`${sum.toString(8).padStart(6, '0')}\0 `, at + 148, 'latin1');
+  const header = copy.subarray(at, at + 512);
+  change(header);
+  header.fill(' ', 148, 156);
+  const sum = header.reduce((total, byte) => total + ((byte << 24) >> 24), 0);
+  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
   return copy;
 }
+
+/** A header of pax before it says sizes, of which the last one counts. */
+const withSizes = Buffer.concat([
+  withHeader(tar([{ ...wanted, content: Buffer.from('10 size=5\n11 size=68\n') }]), (header) =>
+    header.write('x', 156),
+  ).subarray(0, 1024),
+  withHeader(tar([wanted]), (header) => header.fill('0', 124, 135)),
+]);
 
 const damaged512 = (bytes: Buffer): Buffer => Buffer.concat([bytes.subarray(0, -1024), Buffer.alloc(1024, 'x')]);
 const deb = archived(
@@ -56,9 +65,10 @@ const cpio = (files: readonly File[], form = 'newc'): Buffer =>
   archived((_, path) => ['cpio', ['-o', '--quiet', '-H', form, '-O', path]], files);
 
 /** Its second header begins with other bytes. */
-const withOther = (bytes: Buffer): Buffer => {
+const withOther = (bytes: Buffer, magic = '0707'): Buffer => {
   const copy = Buffer.from(bytes);
-  return copy.fill('1', copy.indexOf('0707', 6), copy.indexOf('0707', 6) + 1);
+  const at = copy.indexOf(magic, 6, 'latin1');
+  return copy.fill('1', at, at + 1);
 };
 
 /** Nothing but zeros, and what a format is known by. */
@@ -84,7 +94,7 @@ const foreign: Record<string, Buffer> = {
   SquashFS: marked([0, 'hsqs']),
   EROFS: marked([1024, '\xe2\xe1\xf5\xe0']),
   ext: marked([1024, '\x10\0\0\0\x40'], [1080, '\x53\xef']),
-  FAT: marked([0, '\xeb'], [11, '\0\x02\x04'], [54, 'FAT12   '], [510, '\x55\xaa']),
+  FAT: marked([0, '\xeb'], [11, '\0\x02\x04\x01\0\x02'], [21, Buffer.of(0xf8)], [510, '\x55\xaa']),
   NTFS: marked([3, 'NTFS    ']),
   QCOW: marked([0, 'QFI\xfb\0\0\0\x03']),
   VMDK: marked([0, 'KDMV\x01']),
@@ -107,6 +117,13 @@ const foreign: Record<string, Buffer> = {
   'git pack': marked([0, 'PACK\0\0\0\x02']),
   EWF: marked([0, 'EVF\x09\r\n\xff\0']),
   pack200: marked([0, '\xca\xfe\xd0\x0d']),
+  compress: marked([0, Buffer.of(0x1f, 0x9d, 0xf0)]),
+  pack: marked([0, Buffer.of(0x1f, 0x1e, 0, 0, 0, 68, 7)]),
+  pbzx: marked([0, 'pbzx\0\0\0\0\x01']),
+  InstallShield: marked([0, 'ISc(']),
+  'Microsoft Help 2': marked([0, 'ITOLITLS\x01\0\0\0']),
+  PPMd: marked([0, '\x8f\xaf\xac\x84']),
+  'git bundle': Buffer.from('# v2 git bundle\n'),
   XFS: marked([0, 'XFSB\0\0\x10\0']),
   'stripped cpio': rpm(gz(marked([0, '07070X00000000']))),
 };
@@ -156,7 +173,12 @@ const infected: Record<string, Buffer> = {
   'zst in zst': nested(8, archive),
   'two tars, one after the other': gz(Buffer.concat([clean, archive])),
   'tar whose first header has another magic': Buffer.from(archive).fill('x', 257, 258),
-  'tar with a size of GNU': withSize(archive, Buffer.from([0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 68])),
+  'tar with a size of GNU': withHeader(archive, (header) => header.set([0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 68], 124)),
+  'tar without a magic, its sum of signed characters': withHeader(tar([wanted]), (header) =>
+    header.fill(0xe9, 0, 1).fill(0, 257, 265),
+  ),
+  'tar with a type that tools take for a file': withHeader(archive, (header) => header.write('A', 156)),
+  'tar with two sizes of pax': withSizes,
   deb,
   rpm: rpm(zst(cpio([harmless, wanted]))),
   'rpm whose payload is as it is': rpm(cpio([harmless, wanted])),
@@ -164,6 +186,9 @@ const infected: Record<string, Buffer> = {
   'a cpio, and a compressed one': Buffer.concat([cpio([harmless], 'odc'), zst(cpio([wanted]))]),
   'rpm in a tar.gz': gz(tar([{ name: 'a.rpm', content: rpm(xz(cpio([wanted]))) }])),
   'lzma that says an unlikely size': lzma(archive).fill(0xfe, 12, 13),
+  'lzma that says no dictionary': lzma(wanted.content).fill(0, 1, 5),
+  'lzma with a dictionary that no encoder uses': lzma(archive).fill(0x77, 1, 5),
+  'lzma with other properties': piped('xz', ['--format=lzma', '--lzma1=lc=0,dict=4096', '-c'], archive).fill(0, 2, 3),
   'lzma with an empty stream first': Buffer.concat([lzma(nothing), lzma(archive)]),
   'xz of two streams with zeros between': Buffer.concat([xz(clean), Buffer.alloc(8), xz(archive)]),
   'cut, behind what is infected': gz(archive).subarray(0, -6),
@@ -257,6 +282,18 @@ const incomplete: Record<string, [Buffer, string]> = {
   'an rpm that ends within a header': [rpm(gz(clean)).subarray(0, 150), 'damaged RPM data'],
   'an rpm whose header says a size beyond its end': [rpm(gz(clean)).fill(1, 106, 107), 'damaged RPM data'],
   'a cpio with another magic in a header': [withOther(cpio([harmless, wanted])), 'damaged cpio data'],
+  'a binary cpio with another magic in a header': [
+    withOther(cpio([harmless, wanted], 'bin'), '\xc7\x71'),
+    'damaged cpio data',
+  ],
+  'a binary cpio whose first header has no name': [
+    cpio([harmless, wanted], 'bin').fill(0, 20, 22),
+    'damaged cpio data',
+  ],
+  'a tar with holes': [
+    withHeader(tar([{ ...wanted, content: harmless.content }]), (header) => header.write('S', 156)),
+    'engine cannot unpack this kind of tar data',
+  ],
   'a cpio of old with another magic in a header': [withOther(cpio([harmless, wanted], 'odc')), 'damaged cpio data'],
   'a cpio whose first header has no size': [cpio([harmless, wanted]).fill('x', 54, 55), 'damaged cpio data'],
   'a cpio of old whose first header has no size': [
@@ -280,6 +317,15 @@ const incomplete: Record<string, [Buffer, string]> = {
     ),
     'engine limit exceeded: MaxFiles',
   ],
+};
+
+const encrypted: Record<string, Buffer> = {
+  'a disk with a password': marked([0, 'LUKS\xba\xbe\0\x02']),
+  'a disk by BitLocker': marked([0, '\xeb\x58\x90-FVE-FS-']),
+  'an image of macOS': marked([0, 'encrcdsa']),
+  'a file by openssl': marked([0, 'Salted__']),
+  'a file by age': Buffer.from('age-encryption.org/v1\n-> X25519 abc\n'),
+  'a message of S/MIME': marked([0, '\x30\x82\x02\x90\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x03']),
 };
 
 const truncated: Record<string, Buffer> = {
@@ -310,11 +356,11 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
     t.equal(verdictOf(bytes), `incomplete: ${reason}`, what);
   }
   t.equal(verdictOf(lha('-lh0-', harmless.content)), 'clean', 'LHA that is whole');
-  for (const form of ['newc', 'crc', 'odc']) t.equal(verdictOf(cpio([harmless, folder], form)), 'clean', form);
+  for (const form of ['newc', 'crc', 'odc', 'bin']) t.equal(verdictOf(cpio([harmless, folder], form)), 'clean', form);
   t.equal(verdictOf(by7z('-t7z', '-psecret')), 'clean, encrypted', 'a 7z with a password');
   t.equal(verdictOf(encryptedArj), 'clean, encrypted', 'an ARJ with a password');
   t.equal(verdictOf(encryptedArj.subarray(0, -4)), 'clean, encrypted, truncated', 'an ARJ without its end');
-  t.equal(verdictOf(marked([0, 'LUKS\xba\xbe\0\x02'])), 'clean, encrypted', 'a disk with a password');
+  for (const [what, bytes] of Object.entries(encrypted)) t.equal(verdictOf(bytes), 'clean, encrypted', what);
   for (const text of texts) t.equal(verdictOf(Buffer.from(`${text}.\n`)), 'clean', text);
   for (const [name, bytes] of Object.entries(foreign)) {
     t.equal(verdictOf(bytes), `incomplete: engine cannot unpack ${name}`);

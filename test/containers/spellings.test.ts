@@ -1,0 +1,134 @@
+// What lies in a text, a page or a document in another spelling, or behind other bytes, is looked at also where libclamav looks elsewhere.
+import { deflateSync } from 'node:zlib';
+import t from 'tap';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { tar } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { load } from '../native/engine.js';
+import { verdictOf } from './compare.js';
+import { compressors, sevenZip } from './packers.js';
+
+const wanted = eicar();
+const base64 = wanted.toString('base64');
+const lines = base64.replace(/.{20}/g, '$&\r\n');
+const archive = tar([{ name: 'wanted.com', content: wanted }]);
+const script = Buffer.from('#!/bin/sh\ntail -n +4 "$0" | tar x\nexit\n');
+
+const part = (body: string, encoding = 'base64'): string =>
+  `--AB\r\nContent-Type: a/b\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}\r\n`;
+const mail = (type: string, parts: string, first = 'From: a@b.c\r\n'): Buffer =>
+  Buffer.from(`${first}MIME-Version: 1.0\r\nContent-Type: ${type}\r\n\r\n${parts}--AB--\r\n`);
+const mixed = 'multipart/mixed; boundary="AB"';
+
+/** Of the first file of the archive, by its own tool. */
+function uuencoded(content: Buffer): string {
+  const spelled = (value: number): string => String.fromCharCode(value === 0 ? 0x60 : value + 0x20);
+  let text = '';
+  for (let at = 0; at < content.length; at += 45) {
+    const line = content.subarray(at, at + 45);
+    const padded = Buffer.concat([line, Buffer.alloc((3 - (line.length % 3)) % 3)]);
+    const letters = [...Buffer.from(padded.toString('base64'))].map((_, index) => {
+      const bits = padded.readUIntBE(3 * (index >> 2), 3);
+      return spelled((bits >> (18 - 6 * (index & 3))) & 0x3f);
+    });
+    text += `${spelled(line.length)}${letters.join('')}\n`;
+  }
+  return `begin 0644 wanted.com\n${text}\`\nend\n`;
+}
+
+/** A document of one stream, which the dictionary is about. */
+function pdf(dictionary: string, data: Buffer, head = '%PDF-1.7\n'): Buffer {
+  return Buffer.concat([
+    Buffer.from(
+      `${head}1 0 obj\n<</Type/Catalog>>\nendobj\n2 0 obj\n<</Length ${data.length}${dictionary}>>\nstream\n`,
+    ),
+    data,
+    Buffer.from('\nendstream\nendobj\n3 0 obj\n/FlateDecode\nendobj\ntrailer\n<</Root 1 0 R>>\n%%EOF\n'),
+  ]);
+}
+
+/** Rows of four bytes, each said by the one above or on the left. */
+function predicted(type: number): Buffer {
+  const rows = Buffer.alloc(5 * (wanted.length / 4));
+  for (const [at, byte] of wanted.entries()) {
+    const above = wanted[at - 4] ?? 0;
+    const left = at % 4 === 0 ? 0 : (wanted[at - 1] ?? 0);
+    const corner = at % 4 === 0 ? 0 : (wanted[at - 5] ?? 0);
+    const guess = left + above - corner;
+    const nearest = [left, above, corner].sort((one, other) => Math.abs(guess - one) - Math.abs(guess - other))[0] ?? 0;
+    const said = [0, left, above, (left + above) >> 1, nearest][type] ?? 0;
+    rows[5 * (at >> 2)] = type;
+    rows[5 * (at >> 2) + 1 + (at % 4)] = byte - said;
+  }
+  return deflateSync(rows);
+}
+const summed = deflateSync(wanted.map((byte, at) => byte - (wanted[at - 1] ?? 0)));
+const deflated = deflateSync(wanted);
+
+const infected: Record<string, Buffer> = {
+  'a mail that begins with a header of no meaning': Buffer.from(
+    `X-A: b\nContent-Type: ${mixed}\n\n${part(lines)}--AB--\n`,
+  ),
+  'a mail whose boundary is in two pieces': mail('multipart/mixed; boundary*0=A; boundary*1=B', part(lines)),
+  'a mail with two types': mail(`${mixed}\r\nContent-Type: text/plain`, part(lines)),
+  'a signed mail with more parts than two': mail('multipart/signed; boundary="AB"', part('AAAA') + part(lines)),
+  'a mail with another part of that size': mail(
+    'multipart/parallel; boundary="AB"',
+    part('x'.repeat(wanted.length), '8bit') + part(lines),
+  ),
+  'a link in Markdown': Buffer.from(`[a](data:a/b;base64,${base64})`),
+  'a picture in SVG': Buffer.from(
+    `<svg xmlns="http://www.w3.org/2000/svg"><image href="data:;base64,${base64}"/></svg>`,
+  ),
+  'a script of a page': Buffer.from(`<html><script>location="data:a/b;base64,${base64}"</script></html>`),
+  'an invitation': Buffer.from(`BEGIN:VCALENDAR\nATTACH;ENCODING=BASE64;VALUE=BINARY:${base64}\nEND:VCALENDAR\n`),
+  'a visiting card': Buffer.from(`BEGIN:VCARD\nKEY;ENCODING=b:${base64}\nEND:VCARD\n`),
+  'a document of Word in one file': Buffer.from(
+    `<?xml version="1.0"?><pkg:package><pkg:binaryData>${base64}</pkg:binaryData></pkg:package>`,
+  ),
+  'a document of LibreOffice in one file': Buffer.from(
+    `<?xml version="1.0"?><office:document><office:binary-data>${base64}</office:binary-data></office:document>`,
+  ),
+  'a form of Acrobat': Buffer.from(`<?xml version="1.0"?><xdp:xdp><chunk>${base64}</chunk></xdp:xdp>`),
+  'what uuencode -m writes': Buffer.from(`begin-base64 644 wanted.com\n${base64}\n====\n`),
+  'a uuencoded file behind a text': Buffer.from(`Here it is.\n${uuencoded(wanted)}`),
+  ...Object.fromEntries(
+    (['gz', 'bz2', 'xz', 'zst'] as const).map((kind) => [
+      `a script with ${kind} behind it`,
+      Buffer.concat([script, compressors[kind](archive)]),
+    ]),
+  ),
+  'a 7z behind a page': Buffer.concat([
+    Buffer.from('<html><body>words</body></html>'),
+    sevenZip('-t7z')([{ name: 'wanted.com', content: wanted }]),
+  ]),
+  ...Object.fromEntries(
+    [0, 1, 2, 3, 4].map((type) => [
+      `a PDF with predictor ${type} of PNG`,
+      pdf('/Filter/FlateDecode/DecodeParms<</Predictor 12/Columns 4>>', predicted(type)),
+    ]),
+  ),
+  'a PDF with the predictor of TIFF': pdf('/Filter/FlateDecode/DecodeParms<</Predictor 2/Columns 68>>', summed),
+  'a PDF whose filter stands elsewhere': pdf('/Filter 3 0 R', deflated),
+  'a PDF with a word of its own in a text': pdf('/A(stream)/B(endobj)/Filter/FlateDecode', deflated),
+  'a PDF behind the head of a picture': pdf('/Filter/FlateDecode', deflated, 'GIF89a\n%PDF-1.7\n'),
+};
+
+const clean: Record<string, Buffer> = {
+  'base64 of few bytes': Buffer.from(`base64: ${Buffer.alloc(64, 1).toString('base64')}\n`),
+  'a mail with a picture': mail(mixed, part(Buffer.alloc(500, 'word ').toString('base64'))),
+  'a PDF with a picture': pdf(
+    '/Subtype/Image/Filter/FlateDecode/DecodeParms<</Predictor 15/Columns 9/Colors 3>>',
+    deflateSync(Buffer.alloc(280)),
+  ),
+};
+
+t.test('what is spelled in another way, or lies behind other bytes, is looked at', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, bytes] of Object.entries(infected)) t.equal(verdictOf(bytes), 'infected', what);
+  for (const [what, bytes] of Object.entries(clean)) t.equal(verdictOf(bytes), 'clean', what);
+  t.equal(
+    verdictOf(pdf('/Filter 3 0 R', Buffer.from(`${deflated.toString('hex')}>`))),
+    'incomplete: engine cannot unpack this kind of PDF data',
+  );
+});
