@@ -34,7 +34,7 @@ void Merge(ScanReport& report, const ScanReport& look) {
 
 }  // namespace
 
-EngineSet::EngineSet(std::vector<Engine> engines, std::vector<std::string> unofficial, std::unique_ptr<const gates::Rules> rules,
+EngineSet::EngineSet(std::vector<Engine> engines, gates::NameSet unofficial, std::unique_ptr<const gates::Rules> rules,
                      const LoadRequest& request, std::chrono::steady_clock::time_point began)
     : first_(engines.front()),
       lookers_(engines.begin() + 1, engines.end()),
@@ -57,7 +57,7 @@ std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, co
   const auto began = std::chrono::steady_clock::now();
   if (!request.gates) {
     return std::shared_ptr<const EngineSet>(
-        new EngineSet({ClamavEngine::Build(request, observer, epoch)}, {}, nullptr, request, began));
+        new EngineSet({ClamavEngine::Build(request, observer, epoch)}, gates::NameSet({}), nullptr, request, began));
   }
   const GateFiles& files = *request.gates;
   auto rules = std::make_unique<gates::Rules>(files);
@@ -182,7 +182,7 @@ ScanReport EngineSet::LookAgain(ScanReport report, const gates::Hits& hits, cons
       continue;
     }
     std::string& name = *look.virus_name;
-    if (std::binary_search(unofficial_.begin(), unofficial_.end(), name)) name += ".UNOFFICIAL";
+    if (unofficial_.Find(name)) name += ".UNOFFICIAL";
     look.alerts = std::move(report.alerts);
     Add(look, name);
     return look;

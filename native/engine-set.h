@@ -44,7 +44,7 @@ class EngineSet {
   };
 
   // The first one looks at every content.
-  EngineSet(std::vector<Engine> engines, std::vector<std::string> unofficial, std::unique_ptr<const gates::Rules> rules,
+  EngineSet(std::vector<Engine> engines, gates::NameSet unofficial, std::unique_ptr<const gates::Rules> rules,
             const LoadRequest& request, std::chrono::steady_clock::time_point began);
   void SetScanTime(uint32_t millis) const;
   // Which engines must look where these shares were hit.
@@ -58,8 +58,8 @@ class EngineSet {
   Engine first_;
   // One for each share.
   std::vector<Engine> lookers_;
-  // Sorted names of signatures behind gates that are not official.
-  std::vector<std::string> unofficial_;
+  // Signatures behind gates that are not official.
+  gates::NameSet unofficial_;
   Limits limits_;
   // Both null: there are no gates.
   std::unique_ptr<gates::Counters> counters_;

@@ -143,7 +143,30 @@ void Hits::NoteLayer(uint32_t level, std::string_view type, std::string_view byt
   if (begins || rules_.mail_beginnings.empty() || !IsMatchedAsItIs(type)) shares_ |= rules_.mail_shares;
 }
 
-Names::Names(const GateFiles& files) {
+NameSet::NameSet(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  begins_.reserve(names.size() + 1);
+  for (const std::string_view name : names) {
+    begins_.push_back(static_cast<uint32_t>(text_.size()));
+    text_ += name;
+  }
+  begins_.push_back(static_cast<uint32_t>(text_.size()));
+  text_.shrink_to_fit();
+}
+
+std::optional<size_t> NameSet::Find(std::string_view name) const {
+  size_t low = 0;
+  for (size_t high = size(); low < high;) {
+    const size_t middle = (low + high) / 2;
+    if (NameOf(middle) < name) low = middle + 1;
+    else high = middle;
+  }
+  if (low == size() || NameOf(low) != name) return std::nullopt;
+  return low;
+}
+
+Names::Names(const GateFiles& files) : names_({}) {
+  std::vector<std::string> names;
   for (size_t share = 0; share < files.shares.size(); share++) {
     const std::string& path = files.shares[share];
     const bool of_programs = (files.program_shares >> share & 1) != 0;
@@ -154,22 +177,24 @@ Names::Names(const GateFiles& files) {
       count++;
       const size_t end = line.find(';');
       if (!of_programs) {
-        facts_.emplace(line.substr(0, end), Facts{});
+        names.push_back(line.substr(0, end));
       } else if (end != std::string::npos) {
         programs_.emplace(line.substr(0, end), Program{line.substr(end + 1)});
       }
     }
     if (!file.eof()) throw LoadError("Cannot read the signatures behind gates in " + path);
   }
+  names_ = NameSet({names.begin(), names.end()});
+  facts_.resize(names_.size());
 }
 
-bool Names::Contains(std::string_view name) const { return facts_.contains(std::string(name)); }
+bool Names::Contains(std::string_view name) const { return names_.Find(name).has_value(); }
 
-void Names::Meet(std::string_view name, bool official) { facts_.at(std::string(name)) = {true, official}; }
+void Names::Meet(std::string_view name, bool official) { facts_.at(names_.Find(name).value()) = {true, official}; }
 
 bool Names::Met(std::string_view name) const {
-  const auto found = facts_.find(std::string(name));
-  return found != facts_.end() && found->second.met;
+  const auto found = names_.Find(name);
+  return found && facts_[*found].met;
 }
 
 bool Names::ContainsProgram(std::string_view file) const { return programs_.contains(std::string(file)); }
@@ -181,13 +206,12 @@ const std::string* Names::TriggerOfMet(std::string_view file) const {
   return found != programs_.end() && found->second.met ? &found->second.trigger : nullptr;
 }
 
-std::vector<std::string> Names::Unofficial() const {
-  std::vector<std::string> names;
-  for (const auto& [name, facts] : facts_) {
-    if (!facts.official) names.push_back(name);
+NameSet Names::Unofficial() const {
+  std::vector<std::string_view> names;
+  for (size_t number = 0; number < facts_.size(); number++) {
+    if (!facts_[number].official) names.push_back(names_.NameOf(number));
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  return NameSet(std::move(names));
 }
 
 void Counters::CountWindows(const std::vector<uint64_t>& windows) {

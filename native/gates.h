@@ -113,6 +113,21 @@ class Hits {
   std::array<bool, kLevels> may_be_mail_{};
 };
 
+// Names, in one piece of memory: many small ones would lie between what a load takes for good, and keep pages of it when they are free.
+class NameSet {
+ public:
+  explicit NameSet(std::vector<std::string_view> names);
+  // Of each name another number, from 0 on; nothing: it is not among them.
+  std::optional<size_t> Find(std::string_view name) const;
+  std::string_view NameOf(size_t number) const { return std::string_view(text_).substr(begins_[number], begins_[number + 1] - begins_[number]); }
+  size_t size() const { return begins_.size() - 1; }
+
+ private:
+  // Sorted, one behind the other; and where each begins, with the end of the last one.
+  std::string text_;
+  std::vector<uint32_t> begins_;
+};
+
 // The logical signatures and the programs behind gates, by their names, while the engines load.
 class Names {
  public:
@@ -131,14 +146,16 @@ class Names {
   // The name of the signature that makes it run; null: it was not met, or is behind no gate.
   const std::string* TriggerOfMet(std::string_view file) const;
   // What libclamav would call it: those that are not official have a suffix.
-  std::vector<std::string> Unofficial() const;
+  NameSet Unofficial() const;
 
  private:
   struct Facts {
     bool met = false;
     bool official = true;
   };
-  std::unordered_map<std::string, Facts> facts_;
+  NameSet names_;
+  // By the number of the name.
+  std::vector<Facts> facts_;
   struct Program {
     std::string trigger;
     bool met = false;

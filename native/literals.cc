@@ -31,9 +31,15 @@ uint64_t WindowAt(const uint8_t* bytes) {
   return WordAt(padded);
 }
 
+// Its bytes are in one text with those of all others: thousands of small pieces of memory would lie between what is free, and keep it.
 struct Literal {
-  std::string bytes;
+  uint32_t begin;
+  // One more than the index of the next one with the same window; 0: there is none.
+  uint32_t next;
   Gate gate;
+  uint8_t size;
+  // Where its window begins.
+  uint8_t start;
 };
 
 size_t DifferentIn(std::string_view bytes) {
@@ -45,17 +51,20 @@ size_t DifferentIn(std::string_view bytes) {
 // In how many places of literals windows lie, about: of those that others share, all are compared wherever one is met.
 class Shared {
  public:
-  explicit Shared(const std::vector<Literal>& literals) : counts_(1U << kBits) {
-    for (const Literal& literal : literals) {
-      for (size_t at = 0; at + kWindow <= literal.bytes.size(); at++) Count(literal.bytes, at);
+  Shared() : counts_(1U << kBits) {}
+
+  void Add(std::string_view bytes) {
+    for (size_t at = 0; at + kWindow <= bytes.size(); at++) {
+      uint8_t& count = CountOf(bytes, at);
+      if (count < kMany) count++;
     }
   }
 
   // Where the window begins that the fewest share, and of these the one with the most different bytes: others are in many contents.
-  size_t BestOf(const std::string& bytes) {
+  size_t BestOf(std::string_view bytes) {
     size_t best = 0;
     uint8_t fewest = CountOf(bytes, 0);
-    const auto different = [&](size_t start) { return DifferentIn(std::string_view(bytes).substr(start, kWindow)); };
+    const auto different = [&](size_t start) { return DifferentIn(bytes.substr(start, kWindow)); };
     for (size_t at = 1; at + kWindow <= bytes.size(); at++) {
       const uint8_t count = CountOf(bytes, at);
       if (count > fewest || (count == fewest && different(at) <= different(best))) continue;
@@ -69,12 +78,8 @@ class Shared {
   static constexpr int kBits = 20;
   // With more of them it is no choice.
   static constexpr uint8_t kMany = 255;
-  uint8_t& CountOf(const std::string& bytes, size_t at) {
+  uint8_t& CountOf(std::string_view bytes, size_t at) {
     return counts_[WindowAt(reinterpret_cast<const uint8_t*>(bytes.data()) + at) * kMultiplier >> (64 - kBits)];
-  }
-  void Count(const std::string& bytes, size_t at) {
-    uint8_t& count = CountOf(bytes, at);
-    if (count < kMany) count++;
   }
   std::vector<uint8_t> counts_;
 };
@@ -91,7 +96,15 @@ std::string_view BeginningOf(uint32_t target) {
 }  // namespace
 
 struct Literals::Set {
-  explicit Set(std::vector<Literal> all) : literals(std::move(all)) {
+  void Add(std::string_view literal, Gate gate) {
+    literals.push_back({static_cast<uint32_t>(bytes.size()), 0, gate, static_cast<uint8_t>(literal.size()), 0});
+    bytes += literal;
+  }
+
+  // Once, after the last one.
+  void Index() {
+    literals.shrink_to_fit();
+    bytes.shrink_to_fit();
     constexpr size_t kBitsEach = 32;
     constexpr size_t kBitsMin = 1 << 12;
     // They fit into the second cache of today's processors.
@@ -99,30 +112,31 @@ struct Literals::Set {
     shift = 64 - std::countr_zero(std::clamp(std::bit_ceil(kBitsEach * literals.size()), kBitsMin, kBitsMax));
     filter.resize(1ULL << (64 - shift - 6));
     slots.resize(std::bit_ceil(2 * literals.size()));
-    next.resize(literals.size());
-    starts.resize(literals.size());
-    Shared shared(literals);
+    Shared shared;
+    for (const Literal& literal : literals) shared.Add(BytesOf(literal));
     for (uint32_t index = 0; index < literals.size(); index++) {
-      const std::string& bytes = literals[index].bytes;
-      starts[index] = static_cast<uint8_t>(shared.BestOf(bytes));
-      const uint64_t window = WindowAt(reinterpret_cast<const uint8_t*>(bytes.data()) + starts[index]);
+      Literal& literal = literals[index];
+      literal.start = static_cast<uint8_t>(shared.BestOf(BytesOf(literal)));
+      const uint64_t window = WindowAt(reinterpret_cast<const uint8_t*>(BytesOf(literal).data()) + literal.start);
       const uint64_t bit = window * kMultiplier >> shift;
       filter[bit >> 6] |= 1ULL << (bit & 63);
       Slot& slot = SlotOf(window);
-      next[index] = std::exchange(slot.last, index + 1);
+      literal.next = std::exchange(slot.last, index + 1);
       slot.window = window;
     }
   }
 
-  void Find(std::span<const uint8_t> bytes, const std::function<void(Gate)>& found) const {
+  void Find(std::span<const uint8_t> content, const std::function<void(Gate)>& found) const {
     size_t at = 0;
-    for (; at + sizeof(uint64_t) <= bytes.size(); at++) {
-      const uint64_t window = WordAt(bytes.data() + at) & kWindowMask;
+    for (; at + sizeof(uint64_t) <= content.size(); at++) {
+      const uint64_t window = WordAt(content.data() + at) & kWindowMask;
       const uint64_t bit = window * kMultiplier >> shift;
-      if ((filter[bit >> 6] >> (bit & 63) & 1) != 0) Compare(bytes, at, window, found);
+      if ((filter[bit >> 6] >> (bit & 63) & 1) != 0) Compare(content, at, window, found);
     }
-    for (; at + kWindow <= bytes.size(); at++) Compare(bytes, at, WindowAt(bytes.data() + at), found);
+    for (; at + kWindow <= content.size(); at++) Compare(content, at, WindowAt(content.data() + at), found);
   }
+
+  std::string_view BytesOf(const Literal& literal) const { return {bytes.data() + literal.begin, literal.size}; }
 
   std::vector<Literal> literals;
 
@@ -140,28 +154,25 @@ struct Literals::Set {
   }
   Slot& SlotOf(uint64_t window) { return slots[PlaceOf(window)]; }
 
-  void Compare(std::span<const uint8_t> bytes, size_t at, uint64_t window, const std::function<void(Gate)>& found) const {
-    for (uint32_t one = slots[PlaceOf(window)].last; one != 0; one = next[one - 1]) {
-      const auto& [literal, gate] = literals[one - 1];
-      const size_t before = starts[one - 1];
-      if (at < before || bytes.size() - (at - before) < literal.size()) continue;
-      if (std::memcmp(bytes.data() + (at - before), literal.data(), literal.size()) == 0) found(gate);
+  void Compare(std::span<const uint8_t> content, size_t at, uint64_t window, const std::function<void(Gate)>& found) const {
+    for (uint32_t one = slots[PlaceOf(window)].last; one != 0; one = literals[one - 1].next) {
+      const Literal& literal = literals[one - 1];
+      if (at < literal.start || content.size() - (at - literal.start) < literal.size) continue;
+      if (std::memcmp(content.data() + (at - literal.start), BytesOf(literal).data(), literal.size) == 0) found(literal.gate);
     }
   }
 
   int shift;
   std::vector<uint64_t> filter;
   std::vector<Slot> slots;
-  // Of each literal: one more than the index of the next one with the same window, and where its window begins.
-  std::vector<uint32_t> next;
-  std::vector<uint8_t> starts;
+  // Of all literals.
+  std::string bytes;
 };
 
 Literals::~Literals() = default;
 
 Literals::Literals(const std::string& path, size_t count) : sets_(kTargets) {
   std::ifstream file(path);
-  std::vector<std::vector<Literal>> found(kTargets);
   size_t read = 0;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line.starts_with('#')) continue;
@@ -173,15 +184,16 @@ Literals::Literals(const std::string& path, size_t count) : sets_(kTargets) {
     const auto gate = gates::Parse(std::string_view(line).substr(0, name_end));
     uint32_t target = kTargets;
     std::from_chars(line.data() + name_end + 1, line.data() + target_end, target);
-    std::string bytes = BytesOfHex(std::string_view(line).substr(target_end + 1 + kAnywhere.size()));
+    const std::string bytes = BytesOfHex(std::string_view(line).substr(target_end + 1 + kAnywhere.size()));
     if (!gate || target >= kTargets || bytes.size() < kWindow || bytes.size() > kLengthMax) refuse();
-    found[target].push_back({std::move(bytes), *gate});
+    if (!sets_[target]) sets_[target] = std::make_unique<Set>();
+    sets_[target]->Add(bytes, *gate);
     read++;
   }
   if (!file.eof()) throw LoadError("Cannot read the gates in " + path);
   if (read != count) throw LoadError("Gates are missing in " + path);
-  for (uint32_t target = 0; target < kTargets; target++) {
-    if (!found[target].empty()) sets_[target] = std::make_unique<const Set>(std::move(found[target]));
+  for (const std::unique_ptr<Set>& set : sets_) {
+    if (set) set->Index();
   }
 }
 
@@ -197,13 +209,14 @@ std::vector<Literals::Sample> Literals::Samples() const {
   for (uint32_t target = 0; target < sets_.size(); target++) {
     if (!sets_[target]) continue;
     Sample sample{std::string(BeginningOf(target)), {}};
-    const auto& all = sets_[target]->literals;
+    const Set& set = *sets_[target];
+    const auto& all = set.literals;
     const size_t count = std::min(kOfEach, all.size());
     for (size_t one = 0; one < count; one++) {
-      const auto& [bytes, gate] = all[one * all.size() / count];
+      const Literal& literal = all[one * all.size() / count];
       sample.content.resize(std::max(sample.content.size(), (one + 1) * (kBytes / (count + 1))));
-      sample.content += bytes;
-      sample.gates.push_back(gate.number);
+      sample.content += set.BytesOf(literal);
+      sample.gates.push_back(literal.gate.number);
     }
     samples.push_back(std::move(sample));
   }

@@ -40,7 +40,7 @@ class Literals {
  private:
   struct Set;
   // By target; null: none.
-  std::vector<std::unique_ptr<const Set>> sets_;
+  std::vector<std::unique_ptr<Set>> sets_;
 };
 
 }  // namespace sluice::literals
