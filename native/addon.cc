@@ -2,24 +2,11 @@
 // What every JavaScript environment that loads the addon is given.
 #include "addon.h"
 
-#include <malloc.h>
-
 #include "clamav-engine.h"
+#include "freed-memory.h"
 #include "scanner.h"
 
 namespace sluice {
-namespace {
-
-// A scan takes and frees megabytes of counters. Left to itself glibc may give them back to the kernel after every scan,
-// depending on what was freed before: 600 page faults for 1 KB of content, and three times the time with a production
-// database. So freed memory is kept, and the process stays at the size that its largest scans needed.
-// 32 MiB is the most that M_MMAP_THRESHOLD takes; both are refused by other C libraries, where nothing is lost.
-void KeepFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-}
-
-}  // namespace
 
 Napi::Object FillExports(Napi::Env env, Napi::Object exports) {
   KeepFreedMemory();

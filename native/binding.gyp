@@ -47,6 +47,7 @@
         "expressions.cc",
         "regexes.cc",
         "allocations.cc",
+        "freed-memory.cc",
         "exit-gate.cc",
         "sandbox.cc",
         "landlock.cc",
@@ -62,7 +63,7 @@
     {
       # What a process gives up, and how its threads call each other; likewise.
       "target_name": "process",
-      "sources": ["process.cc", "bell.cc", "peers.cc"],
+      "sources": ["process.cc", "freed-memory.cc", "bell.cc", "peers.cc"],
       "libraries/": [["exclude", "."]]
     }
   ]

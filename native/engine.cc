@@ -2,8 +2,6 @@
 // Holds the current engine behind a mutex that is taken for the length of a pointer copy.
 #include "engine.h"
 
-#include <malloc.h>
-
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "exit-gate.h"
+#include "freed-memory.h"
 
 namespace sluice::engine {
 namespace {
@@ -33,11 +32,8 @@ State& TheState() {
   return *state;
 }
 
-// What loading or freeing an engine leaves free goes back to the system: it is far more than scans keep for themselves
-// (addon.cc), and the next engine is seldom put where this one was.
-void GiveMemoryBack() { malloc_trim(0); }
-
-// Frees an engine that nobody else holds.
+// Frees an engine that nobody else holds. What that leaves free, or loading, goes back to the system: it is far more than scans keep for themselves, and the
+// next engine is seldom put where this one was.
 void Free(Reference engine) {
   engine.reset();
   GiveMemoryBack();

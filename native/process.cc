@@ -3,7 +3,6 @@
 // sleeps until it is woken, and says how urgent it is; connections are had without its own objects for them.
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <malloc.h>
 #include <napi.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -22,6 +21,7 @@
 
 #include "arguments.h"
 #include "bell.h"
+#include "freed-memory.h"
 #include "peers.h"
 
 namespace {
@@ -93,12 +93,12 @@ Napi::Value ReleaseMemory(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-// giveMemoryBack(): the C library keeps what was freed. All of it goes to the kernel, on a thread of Node's. An allocation meanwhile may wait for some milliseconds.
+// giveMemoryBack(): on a thread of Node's.
 Napi::Value GiveMemoryBack(const Napi::CallbackInfo& info) {
   class Giving : public Napi::AsyncWorker {
    public:
     explicit Giving(Napi::Env env) : Napi::AsyncWorker(env) {}
-    void Execute() override { malloc_trim(0); }
+    void Execute() override { sluice::GiveMemoryBack(); }
   };
   (new Giving(info.Env()))->Queue();
   return info.Env().Undefined();
