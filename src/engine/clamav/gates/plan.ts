@@ -88,20 +88,18 @@ const SIGNATURES_PER_SHARE = 16_000;
 const BEGINNING_BYTES_MIN = 2;
 const BEGINNING_BYTES_MAX = 16;
 
-interface Understood {
-  readonly line: string;
-  readonly signature: LogicalSignature;
-}
-
 /** What is in each content that a signature matches. */
 export interface Needs {
+  /** The kind of file that the signature is for. */
+  readonly target: number;
   /** One of each. */
   readonly sets: readonly (readonly Gate[])[];
   /** Its likelihood in clean content, at most. */
   readonly cost: number;
 }
 
-interface Gated extends Understood {
+interface Gated {
+  readonly line: string;
   readonly needs: Needs;
 }
 
@@ -116,10 +114,17 @@ export function planGates(lines: readonly string[], options: PlanOptions): Plan 
   for (const name of triggerNames) names.set(name, (names.get(name) ?? 0) + 1);
   const handlers: string[] = [];
   const gated: Gated[] = [];
-  const mail: (Understood & { readonly beginnings: readonly string[] | null })[] = [];
+  const mail: { readonly line: string; readonly beginnings: readonly string[] | null }[] = [];
   const costs = costsOf(noisy, prior);
   for (const [index, line] of lines.entries()) {
     if (index % LINES_PER_REPORT === 0) onProgress?.(index / lines.length);
+    const known = found[index];
+    // While they load, signatures are identified by their names.
+    const isAlone = names.get(nameOf(line)) === 1;
+    if (isAlone && known !== undefined && known !== null) {
+      gated.push({ line, needs: known });
+      continue;
+    }
     const parsed = parseSignature(line);
     if (!parsed.understood) {
       if (line.includes('HandlerType')) handlers.push(line);
@@ -127,16 +132,13 @@ export function planGates(lines: readonly string[], options: PlanOptions): Plan 
       continue;
     }
     const { signature } = parsed;
-    // While they load, signatures are identified by their names.
-    const isAlone = names.get(signature.name) === 1;
-    const known = found[index];
     const needs = !isAlone || signature.isHandler ? null : known === undefined ? needsOf(signature, costs) : known;
     if (signature.isHandler) {
       handlers.push(line);
       keep('handler');
     } else if (!isAlone) keep('same name');
-    else if (needs !== null) gated.push({ line, signature, needs });
-    else if (isForMail(signature)) mail.push({ line, signature, beginnings: beginningsOf(signature) });
+    else if (needs !== null) gated.push({ line, needs });
+    else if (isForMail(signature)) mail.push({ line, beginnings: beginningsOf(signature) });
     else keep('no gate');
   }
   const gatedPrograms: Gated[] = [];
@@ -144,7 +146,7 @@ export function planGates(lines: readonly string[], options: PlanOptions): Plan 
     const parsed = parseSignature(trigger);
     const needs = parsed.understood && !parsed.signature.isHandler ? needsOf(parsed.signature, costs) : null;
     if (parsed.understood && needs !== null) {
-      gatedPrograms.push({ line: `${file};${parsed.signature.name}`, signature: parsed.signature, needs });
+      gatedPrograms.push({ line: `${file};${parsed.signature.name}`, needs });
     } else keep('program');
   }
   const count = gated.length + mail.length + gatedPrograms.length;
@@ -187,10 +189,14 @@ export function wantedWindows(
   return Float64Array.from(windows);
 }
 
+function nameOf(line: string): string {
+  return line.slice(0, line.indexOf(';'));
+}
+
 function countNames(lines: readonly string[]): Map<string, number> {
   const names = new Map<string, number>();
   for (const line of lines) {
-    const name = line.slice(0, line.indexOf(';'));
+    const name = nameOf(line);
     names.set(name, (names.get(name) ?? 0) + 1);
   }
   return names;
@@ -262,7 +268,7 @@ function needsOf(signature: LogicalSignature, costs: Costs): Needs | null {
     sets.push(next.gates);
     cost *= Math.min(1, DEPENDENCE * next.cost);
   }
-  return { sets, cost };
+  return { target: signature.target, sets, cost };
 }
 
 /** Each further gate makes libclamav's matcher larger and a little slower: only what is likelier than this is worth a second one. */
@@ -370,7 +376,7 @@ function sharedOut(
       }
     }
   };
-  const isExecutable = ({ signature }: Gated): boolean => signature.target === EXECUTABLE;
+  const isExecutable = ({ needs }: Gated): boolean => needs.target === EXECUTABLE;
   const others = gated.filter((one) => !isExecutable(one));
   for (const share of parted(gated.filter(isExecutable), LIKELY_EXECUTABLE)) put(share);
   for (const share of parted(others, LIKELY_OTHERS)) put(share);
