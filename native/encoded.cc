@@ -100,8 +100,9 @@ void FindUuencoded(Bytes bytes, size_t members_max, std::vector<zip::Member>& fo
     at = FirstOf(bytes, at, kBegin);
     if (at == bytes.size()) return;
     const Bytes rest = bytes.subspan(at + kBegin.size());
+    if ((at > 0 && bytes[at - 1] != '\n') || rest.empty() || rest[0] < '0' || rest[0] > '7') continue;
     const auto end = std::find(rest.begin(), rest.end(), '\n');
-    if ((at > 0 && bytes[at - 1] != '\n') || rest.empty() || rest[0] < '0' || rest[0] > '7' || end == rest.end()) continue;
+    if (end == rest.end()) return;
     const size_t start = bytes.size() - static_cast<size_t>(rest.end() - end) + 1;
     uint64_t size = 0;
     size_t next = start;
@@ -110,6 +111,8 @@ void FindUuencoded(Bytes bytes, size_t members_max, std::vector<zip::Member>& fo
       next = line->next;
     }
     if (size > 0) found.push_back({kUuencoded, false, false, start, next, size, true});
+    // What is in one of its lines begins none.
+    at = next - 1;
   }
 }
 

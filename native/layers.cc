@@ -141,14 +141,19 @@ void Layers::NoteEmbedded(uint32_t level, Bytes bytes) {
 }
 
 void Layers::NoteEmbeddedStreams(Bytes bytes) {
+  uint64_t in_vain = 0;
   for (std::optional<size_t> at = encoded::FindStream(bytes, 1); at;) {
     const Bytes rest = bytes.subspan(*at);
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);
     const streams::Unpacked unpacked = streams::Unpack(streams::KindOf(rest), rest, output);
     if (unpacked.end > streams::End::kForeign) return NoteEnd(unpacked.end, "embedded");
-    if (unpacked.streams > 0 || output.size() >= kFew) Add(std::move(held));
-    at = encoded::FindStream(bytes, *at + std::max<size_t>(unpacked.consumed, 1));
+    const bool is_one = unpacked.streams > 0;
+    if (is_one || unpacked.end == streams::End::kCut || output.size() >= kFew) Add(std::move(held));
+    // One that begins inside of what is none may be the one.
+    if (!is_one) in_vain += unpacked.consumed + output.size();
+    if (in_vain > bytes.size() + now_.bytes_left) return NoteEnd(streams::End::kDamaged, "embedded");
+    at = encoded::FindStream(bytes, *at + (is_one ? unpacked.consumed : 1));
   }
 }
 
@@ -157,12 +162,18 @@ void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
   const pdf::Reading reading = pdf::Read(bytes, limits_.max_files);
   if (reading.is_foreign) NoteEnd(streams::End::kForeign, "PDF");
   if (reading.streams.size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
+  uint64_t bytes_left = now_.bytes_left;
+  uint64_t length = 0;
   for (const pdf::Stream& stream : reading.streams) {
+    // Others lie in each other, and are the same bytes again and again.
+    length += stream.end - stream.start;
+    if (length > bytes.size()) return NoteEnd(streams::End::kDamaged, "PDF");
     Held held;
     const Bytes data = bytes.subspan(stream.start, stream.end - stream.start);
-    streams::Output output(stream.row ? &held : nullptr, now_.bytes_left, deadline_);
+    streams::Output output(stream.row ? &held : nullptr, bytes_left, deadline_);
     const streams::End end = pdf::Unpack(data, stream, output);
     if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
+    bytes_left -= std::min(output.size(), bytes_left);
     if (stream.row) Add(std::move(held));
     else members.push_back({encoded::kZlib, false, false, stream.start, stream.end, output.size(), true});
   }
@@ -331,8 +342,8 @@ void Layers::SettleOpened(uint32_t level, Bytes bytes) {
     const auto alike = above.by_size.find(one);
     if (alike == above.by_size.end() || alike->second.seen == alike->second.members.size()) continue;
     const zip::Member& member = alike->second.members[alike->second.seen];
-    if (encoded::IsMethod(member.method) && !IsSame(above.bytes, member, bytes)) return;
-    ++alike->second.seen;
+    alike->second.is_other = alike->second.is_other || (encoded::IsMethod(member.method) && !IsSame(above.bytes, member, bytes));
+    if (!alike->second.is_other) ++alike->second.seen;
     return;
   }
 }

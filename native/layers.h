@@ -70,6 +70,8 @@ class Layers {
   struct Alike {
     std::vector<zip::Member> members;
     size_t seen = 0;
+    // A layer of this size has come that was none of them.
+    bool is_other = false;
   };
   // An archive: members that libclamav must open, by their sizes.
   struct Opened {

@@ -93,6 +93,7 @@ Reading Read(Bytes bytes, size_t streams_max) {
   const std::string_view text = TextOf(bytes);
   if (text.substr(0, kHead).find("%PDF-") == text.npos) return reading;
   size_t before = 0;
+  size_t end = 0;
   for (size_t at = text.find(kStream); at != text.npos && reading.streams.size() <= streams_max; at = text.find(kStream, at + 1)) {
     size_t start = at + kStream.size();
     if (at >= 3 && text.substr(at - 3, 3) == "end") continue;
@@ -104,7 +105,7 @@ Reading Read(Bytes bytes, size_t streams_max) {
     const size_t object = whole.rfind(" obj");
     const std::string_view dictionary = whole.substr(object == whole.npos ? 0 : object);
     before = at;
-    const size_t end = std::min(text.find("endstream", start), text.size());
+    if (end < start) end = std::min(text.find("endstream", start), text.size());
     if (IsZlib(bytes.subspan(start))) reading.streams.push_back(StreamOf(dictionary, start, end));
     else if (IsDigit(Behind(dictionary, "/Filter"))) reading.is_foreign = true;
   }

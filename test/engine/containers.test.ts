@@ -141,6 +141,20 @@ t.test('no content has the same bytes looked at again and again', async (t) => {
     ],
     'ends of directories': [Buffer.concat([member(), Buffer.alloc(3 * MIB, directoryEnd(0, 0))]), FILES],
     'directories with the same records': [directories(20), FILES],
+    'beginnings of uuencoded files': [Buffer.alloc(4 * MIB, 'begin 6 x\n'), null],
+    'beginnings of uuencoded files in one line': [Buffer.alloc(4 * MIB, 'begin '), null],
+    'words that announce base64': [Buffer.alloc(4 * MIB, 'base64\nABCDEFGHIJKLMNOPQ\n'), null],
+    'streams of a PDF without an end': [
+      Buffer.concat([Buffer.from('%PDF-1.7\n'), Buffer.alloc(4 * MIB, 'stream\nx\x9c\0\0\0\xff\xff', 'latin1')]),
+      'Sluice.Mark.Incomplete.damaged PDF data',
+    ],
+    'beginnings of gzip': [
+      Buffer.concat([
+        Buffer.from('text'),
+        Buffer.alloc(4 * MIB, '\x1f\x8b\x08\0\0\0\0\0\0\x03\0\xf5\xff\x0a\0', 'latin1'),
+      ]),
+      null,
+    ],
     'frames of nothing': [Buffer.alloc(MIB, Buffer.of(0x02, 0x21, 0x4c, 0x18)), null],
   };
   for (const [what, [content, alert]] of Object.entries(contents)) {
