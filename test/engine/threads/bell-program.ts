@@ -10,10 +10,14 @@ interface Ringing {
   /** The last count that was heard. */
   readonly heard?: Int32Array;
 }
+/** On a busy machine the other thread may have no core: who goes on looking keeps it from one. */
+const LOOKS_AWAKE = 1_000;
 const { rope, done, index, rings, heard }: Ringing = workerData;
 const ring = takeRope(rope);
 for (let count = 1; count <= rings; count += 1) {
   Atomics.store(done, index, count);
   ring();
-  while (heard !== undefined && Atomics.load(heard, 0) < count);
+  for (let look = 1; heard !== undefined && Atomics.load(heard, 0) < count; look += 1) {
+    if (look > LOOKS_AWAKE) Atomics.wait(heard, 0, count - 1);
+  }
 }

@@ -58,6 +58,7 @@ t.test('what rings while it is attended, and just when that ends, is heard', asy
     bell.attend();
     if (count % 4 !== 0) bell.leave();
     Atomics.store(heard, 0, count);
+    Atomics.notify(heard, 0);
   });
   t.teardown(() => bell.stop());
   bell.attend();
