@@ -1,21 +1,26 @@
-// Somebody who has only a keyboard: every control is reached by Tab, in a window of one size and in one scheme.
+// Somebody who has only a keyboard: every control is reached by Tab, in a window of some size and in some scheme.
 import type { Locator, Page } from 'playwright-core';
-import type { Browser, Person } from './browser.js';
+import { type Browser, overflow, type Person } from './browser.js';
 
-export interface Look {
+interface Look {
   readonly width: number;
   readonly colorScheme: 'light' | 'dark';
 }
+const NARROW = 390;
+const WIDE = 1440;
+const HEIGHT = 800;
 const ALL_LOOKS: readonly Look[] = [
-  { width: 390, colorScheme: 'dark' },
-  { width: 1440, colorScheme: 'light' },
-  { width: 390, colorScheme: 'light' },
-  { width: 1440, colorScheme: 'dark' },
+  { width: NARROW, colorScheme: 'dark' },
+  { width: WIDE, colorScheme: 'light' },
+  { width: NARROW, colorScheme: 'light' },
+  { width: WIDE, colorScheme: 'dark' },
 ];
-/** Both sizes and both schemes in two pairs; all four where `LOOKS=all` asks for it. Every page in all four is looked at in page-suite.ts. */
-export const LOOKS = process.env['LOOKS'] === 'all' ? ALL_LOOKS : ALL_LOOKS.slice(0, 2);
-/** Below this the navigation is behind a button. */
-const WIDE = 800;
+/**
+ * What each walk looks like: one that changes between two pairs from step to step, or one for each of the four pairs where `LOOKS=all` asks for it. Every page in
+ * all four is looked at in page-suite.ts.
+ */
+export const WALKS: readonly (readonly Look[])[] =
+  process.env['LOOKS'] === 'all' ? ALL_LOOKS.map((look) => [look]) : [ALL_LOOKS.slice(0, 2)];
 /** More controls than any page has. */
 const TABS_MAX = 150;
 
@@ -26,6 +31,10 @@ interface Focusable {
 export interface Hands {
   readonly person: Person;
   readonly page: Page;
+  /** Goes on with the next of the looks. */
+  turn(): Promise<void>;
+  /** In both sizes the page is as wide as the window. */
+  fits(): Promise<boolean>;
   press(target: Locator, key?: string): Promise<void>;
   /** In place of what the field has. */
   type(target: Locator, text: string): Promise<void>;
@@ -37,11 +46,29 @@ export interface Hands {
   choose(name: string): Promise<void>;
 }
 
-export async function handsIn(browser: Browser, { width, colorScheme }: Look): Promise<Hands> {
+export async function handsIn(browser: Browser, looks: readonly Look[]): Promise<Hands> {
   const person = await browser.person();
   const { page } = person;
-  await page.setViewportSize({ width, height: 800 });
-  await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+  let turns = 0;
+  let width = 0;
+
+  async function turn(): Promise<void> {
+    const look = looks[turns % looks.length];
+    if (look === undefined) throw new Error('A walk has looks');
+    turns += 1;
+    ({ width } = look);
+    await page.setViewportSize({ width, height: HEIGHT });
+    await page.emulateMedia({ colorScheme: look.colorScheme, reducedMotion: 'reduce' });
+  }
+  await turn();
+
+  async function fits(): Promise<boolean> {
+    const other = width === NARROW ? WIDE : NARROW;
+    await page.setViewportSize({ width: other, height: HEIGHT });
+    const most = await overflow(page);
+    await page.setViewportSize({ width, height: HEIGHT });
+    return Math.max(most, await overflow(page)) <= 0;
+  }
 
   async function reach(target: Locator, key = 'Tab'): Promise<void> {
     await target.waitFor();
@@ -64,18 +91,18 @@ export async function handsIn(browser: Browser, { width, colorScheme }: Look): P
     await page.keyboard.type(text);
   }
 
-  /** It is above the content: nearer backwards. On a phone a button opens it, and is before it. */
+  /** It is above the content: nearer backwards. In the narrow window a button opens it, and is before it. */
   async function pressInNavigation(target: Locator): Promise<void> {
-    if (width < WIDE) {
+    if (width === NARROW) {
       await reach(page.getByRole('button', { name: 'Open the menu' }), 'Shift+Tab');
       await page.keyboard.press('Enter');
     }
-    await reach(target, width < WIDE ? 'Tab' : 'Shift+Tab');
+    await reach(target, width === NARROW ? 'Tab' : 'Shift+Tab');
     await page.keyboard.press('Enter');
   }
 
   return {
-    ...{ person, page, press, type },
+    ...{ person, page, turn, fits, press, type },
     async send(target, text) {
       await type(target, text);
       await page.keyboard.press('Enter');
