@@ -367,14 +367,16 @@ t.test('on two nodes', async (t) => {
       engine: z.object({ signatures: z.int() }),
       update: z.object({ state: z.string(), lines: z.array(z.string()) }),
     });
-    let now = Health.parse(await health());
-    while (now.update.state === 'running' || (now.update.state === 'done' && now.engine.signatures !== 2))
-      now = Health.parse(await health());
+    const now = await until(async () => {
+      const { engine, update } = Health.parse(await health());
+      const isUnderWay = update.state === 'running' || (update.state === 'done' && engine.signatures !== 2);
+      return isUnderWay ? null : { engine, update };
+    });
     t.match(now, { engine: { signatures: 2 }, update: { state: 'done', lines: [/./] } });
     mirror.close();
     mirror.closeAllConnections();
     await send('POST', url, admin.accessToken);
-    while (Health.parse(await health()).update.state === 'running');
+    await until(async () => Health.parse(await health()).update.state !== 'running');
     t.match(
       await health(),
       { engine: { signatures: 2 }, update: { state: 'failed' } },
@@ -406,7 +408,7 @@ t.test('on two nodes', async (t) => {
     t.equal((await send('DELETE', adaUrl(), admin.accessToken)).status, 404);
     t.match(await post(`${second.url}/web/auth/login`, ADA), { status: 400 });
     t.match(await post(`${second.url}/web/auth/login`, { email: ADA.email, password: ADA.password }), { status: 401 });
-    while ((await sql`SELECT FROM scans WHERE user_id = ${ada.user.id}`).count > 0);
+    await until(async () => (await sql`SELECT FROM scans WHERE user_id = ${ada.user.id}`).count === 0);
     const log = await send('GET', `${first.url}/web/admin/audit?account=${ada.user.id}`, admin.accessToken);
     const { lines } = z
       .object({ lines: z.array(z.object({ action: z.string(), actor: z.string(), address: z.string() })) })
