@@ -21,7 +21,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   #url: string | null;
   /** What has come is looked at when it is admitted, not before. */
   #isPatient: boolean;
-  #isWithThreads: boolean;
   #isWatched: boolean;
   #left: Error | null;
 
@@ -31,7 +30,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.#hasEnded = false;
     this.#url = null;
     this.#isPatient = false;
-    this.#isWithThreads = false;
     this.#isWatched = false;
     this.#left = null;
   }
@@ -247,7 +245,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.content = content.block;
     this.sizeBytes = content.sizeBytes;
     this.enter('scanning');
-    this.#isWithThreads = true;
     this.parts.pool.ask(this);
     // A scan may wait for its thread for seconds: the time of a thread is for clients that are there.
     if (this.state === 'waiting' || this.state === 'ahead') this.#startWatch();
@@ -275,8 +272,10 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       const { detectedType } = this;
       this.parts.known.keep(content, engine, this.account, { verdict, durationMs, detectedType });
     }
-    this.#backFromThreads();
-    if (this.isDecided) return;
+    if (this.isDecided) {
+      this.#release();
+      return;
+    }
     this.durationMs = durationMs;
     if (verdict.kind === 'failed') this.fail(new Unavailable('engineStorage', { text: verdict.reason }));
     else if (verdict.kind === 'incomplete') this.fail(new Failure('scanIncomplete', verdict.reason));
@@ -289,8 +288,8 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   }
 
   override onRefused(reason: unknown): void {
-    this.#backFromThreads();
     this.fail(reason);
+    this.#release();
   }
 
   override onOverdue(verdict: Verdict, starved: boolean, durationMs: number): void {
@@ -303,23 +302,17 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   }
 
   override onLetGo(): void {
-    this.#backFromThreads();
+    this.#release();
   }
 
   /** A bug: the scan ends with a 500, where nothing has come of it before. */
   override onBroken(error: unknown): void {
     if (this.isOverdue || this.stage === 'gone') throwLater(error);
     else {
-      this.#isWithThreads = false;
       this.verdict = null;
       this.problem = error;
       this.#decided();
     }
-  }
-
-  #backFromThreads(): void {
-    this.#isWithThreads = false;
-    if (this.isDecided) this.#release();
   }
 
   /** What is kept is needed no more. */
@@ -330,7 +323,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   /** Until its end at the threads its memory is theirs. */
   #release(): void {
-    if (this.#isWithThreads || this.isKept) return;
+    if (this.state !== 'idle' || this.isKept) return;
     this.received?.release();
     this.received = null;
     this.content = null;
@@ -343,13 +336,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.isGone = true;
     this.#left = reason;
     if (this.stage === 'receiving' || this.stage === 'waitingForMemory') this.fail(reason);
-    else if (this.stage === 'scanning') this.#leaveQueue(reason);
-  }
-
-  #leaveQueue(reason: Error): void {
-    if (!this.parts.pool.leave(this)) return;
-    this.#isWithThreads = false;
-    this.fail(reason);
+    else if (this.stage === 'scanning' && this.parts.pool.leave(this)) this.fail(reason);
   }
 
   /** There is no verdict, and this is why. */

@@ -36,6 +36,7 @@ export abstract class ThreadScan {
   turn: TurnKind | null;
 
   // What follows is written by this room alone.
+  /** Before the end is said it is `idle` again. */
   state: ThreadScanState;
   /** It is in the lane for content over 1 MB. */
   isHeavy: boolean;
