@@ -2,6 +2,8 @@
 // RFC 4648; uuencode as POSIX.1-2008 has it. Mails, pages and documents have the first wherever their formats let them, and readers differ in where.
 #include "encoded.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -116,21 +118,30 @@ void FindUuencoded(Bytes bytes, size_t members_max, std::vector<zip::Member>& fo
   }
 }
 
+// Programs that open archives have their magic as well. A 7z has a sum of its first header, a cabinet its version.
+bool IsSevenZip(Bytes rest) {
+  constexpr size_t kStart = 32;
+  constexpr size_t kSummed = 12;
+  return rest.size() >= kStart && crc32(0, rest.data() + kSummed, kStart - kSummed) == Word(rest, 8);
+}
+bool IsCabinet(Bytes rest) { return Has(rest, 24, "\3\1") && Word(rest, 8) <= rest.size() && Word(rest, 16) < Word(rest, 8); }
+
 // Archives behind other bytes, where 7z and programs that unpack themselves find them.
-void FindArchives(Bytes bytes, std::vector<zip::Member>& found) {
-  constexpr std::string_view kSevenZip("7z\xbc\xaf\x27\x1c\0", 7);
-  constexpr std::string_view kCabinet("MSCF\0\0\0\0", 8);
-  for (const std::string_view magic : {kSevenZip, kCabinet}) {
-    const size_t start = FirstOf(bytes, 1, magic);
-    if (start < bytes.size()) found.push_back({kAsItIs, false, false, start, bytes.size(), bytes.size() - start, true});
-  }
+void FindArchives(Bytes bytes, size_t members_max, std::vector<zip::Member>& found) {
+  const auto find = [&](std::string_view magic, bool (*is_one)(Bytes)) {
+    for (size_t at = FirstOf(bytes, 1, magic); at < bytes.size() && found.size() <= members_max; at = FirstOf(bytes, at + 1, magic)) {
+      if (is_one(bytes.subspan(at))) found.push_back({kAsItIs, false, false, at, bytes.size(), bytes.size() - at, true});
+    }
+  };
+  find(std::string_view("7z\xbc\xaf\x27\x1c\0", 7), IsSevenZip);
+  find(std::string_view("MSCF\0\0\0\0", 8), IsCabinet);
 }
 
 }  // namespace
 
 std::vector<zip::Member> Find(Bytes bytes, size_t members_max) {
   std::vector<zip::Member> found;
-  FindArchives(bytes, found);
+  FindArchives(bytes, members_max, found);
   FindBase64(bytes, members_max, found);
   FindUuencoded(bytes, members_max, found);
   return found;

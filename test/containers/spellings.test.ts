@@ -98,8 +98,8 @@ const infected: Record<string, Buffer> = {
       Buffer.concat([script, compressors[kind](archive)]),
     ]),
   ),
-  'a 7z behind a page': Buffer.concat([
-    Buffer.from('<html><body>words</body></html>'),
+  'a 7z behind a page with the magic of one': Buffer.concat([
+    Buffer.from('<html><body>7z\xbc\xaf\x27\x1c\0\x04</body></html>', 'latin1'),
     sevenZip('-t7z')([{ name: 'wanted.com', content: wanted }]),
   ]),
   ...Object.fromEntries(
@@ -115,6 +115,7 @@ const infected: Record<string, Buffer> = {
 };
 
 const clean: Record<string, Buffer> = {
+  'a program that opens archives': Buffer.from('words 7z\xbc\xaf\x27\x1c\0\x04 MSCF\0\0\0\0 and more words', 'latin1'),
   'base64 of few bytes': Buffer.from(`base64: ${Buffer.alloc(64, 1).toString('base64')}\n`),
   'a mail with a picture': mail(mixed, part(Buffer.alloc(500, 'word ').toString('base64'))),
   'a PDF with a picture': pdf(
