@@ -73,11 +73,11 @@ std::optional<uint64_t> NumberIn(Bytes field) {
   return error == std::errc() && is_whole ? std::optional(number) : std::nullopt;
 }
 
-// The sum of all characters, with its own as blanks. Some tools take characters for signed.
+// The sum of all characters, with its own as blanks. Some tools take characters for signed. Other bytes may look like a small number.
 bool IsHeader(Bytes block) {
   const std::optional<uint64_t> said = NumberIn(block.subspan(kSumAt, kSumDigits));
-  if (!said || block[0] == 0) return false;
   uint64_t sum = kSumDigits * ' ';
+  if (!said || *said < sum || block[0] == 0) return false;
   uint64_t high = 0;
   for (size_t at = 0; at < kBlock; at++) {
     if (at >= kSumAt && at < kSumAt + kSumDigits) continue;
