@@ -3,6 +3,7 @@
 #include "layers.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "archives.h"
@@ -96,6 +97,19 @@ std::optional<streams::End> UnpackMember(Bytes data, const zip::Member& member, 
   }
 }
 
+// By which streams are told from each other. Nothing: libclamav looks at no layer that is smaller.
+std::optional<uint64_t> BeginningOf(Bytes bytes) {
+  if (bytes.size() < kSmallest) return std::nullopt;
+  uint64_t beginning = 0;
+  std::memcpy(&beginning, bytes.data(), std::min(bytes.size(), sizeof beginning));
+  return beginning;
+}
+
+std::optional<uint64_t> BeginningInZlib(Bytes data) {
+  std::array<uint8_t, sizeof(uint64_t)> first;
+  return BeginningOf(Bytes(first).first(streams::BeginZlib(data, first)));
+}
+
 }  // namespace
 
 void Layers::Begin() {
@@ -162,20 +176,20 @@ void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
   const pdf::Reading reading = pdf::Read(bytes, limits_.max_files);
   if (reading.is_foreign) NoteEnd(streams::End::kForeign, "PDF");
   if (reading.streams.size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
-  uint64_t bytes_left = now_.bytes_left;
   uint64_t length = 0;
   for (const pdf::Stream& stream : reading.streams) {
     // Others lie in each other, and are the same bytes again and again.
     length += stream.end - stream.start;
     if (length > bytes.size()) return NoteEnd(streams::End::kDamaged, "PDF");
+    if (!stream.row) {
+      members.push_back({encoded::kZlib, false, false, stream.start, stream.end, 0, true});
+      continue;
+    }
     Held held;
-    const Bytes data = bytes.subspan(stream.start, stream.end - stream.start);
-    streams::Output output(stream.row ? &held : nullptr, bytes_left, deadline_);
-    const streams::End end = pdf::Unpack(data, stream, output);
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    const streams::End end = pdf::Unpack(bytes.subspan(stream.start, stream.end - stream.start), stream, output);
     if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
-    bytes_left -= std::min(output.size(), bytes_left);
-    if (stream.row) Add(std::move(held));
-    else members.push_back({encoded::kZlib, false, false, stream.start, stream.end, output.size(), true});
+    Add(std::move(held));
   }
 }
 
@@ -305,13 +319,17 @@ void Layers::NoteZip(uint32_t level, Bytes bytes) {
 
 // They are looked at later, where libclamav has not opened them: to unpack all of them once more would cost as much as it does.
 void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members) {
-  Opened zip{level, bytes, {}, {}};
+  Opened zip{level, bytes, {}, {}, {}};
   for (const zip::Member& member : members) {
+    if (member.method == encoded::kZlib) {
+      if (const std::optional<uint64_t> beginning = BeginningInZlib(bytes.subspan(member.start, member.end - member.start))) zip.by_beginning[*beginning].push_back(member);
+      continue;
+    }
     // Inside of the content nothing can be wrong with what is stored.
     const bool is_passed_over = member.is_encrypted || member.unpacked < kSmallest || (level > 0 && member.method == 0);
     if (!is_passed_over) zip.by_size[member.unpacked].members.push_back(member);
   }
-  if (zip.by_size.empty()) return;
+  if (zip.by_size.empty() && zip.by_beginning.empty()) return;
   if (level > 0) {
     streams::Output output(&zip.copy, limits_.max_scan_size_bytes, deadline_);
     if (!output.Put(bytes)) return NoteEnd(output.stopped(), "zip");
@@ -323,7 +341,7 @@ void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Memb
 // Nothing here can unpack them. Beyond the limit libclamav says itself that it has not looked.
 void Layers::Await(uint32_t level, const std::vector<uint64_t>& sizes) {
   constexpr uint16_t kByNobody = UINT16_MAX;
-  Opened archive{level, {}, {}, {}};
+  Opened archive{level, {}, {}, {}, {}};
   uint32_t left = limits_.max_files;
   for (const uint64_t size : sizes) {
     if (size < kSmallest) continue;
@@ -338,22 +356,36 @@ void Layers::SettleOpened(uint32_t level, Bytes bytes) {
   while (!opened_.empty() && opened_.back().level >= level) EndOpened();
   if (opened_.empty() || opened_.back().level + 1 != level) return;
   Opened& above = opened_.back();
+  if (SettleStream(above, bytes)) return;
   for (const uint64_t one : {uint64_t{bytes.size()}, listed::kAnySize}) {
     const auto alike = above.by_size.find(one);
     if (alike == above.by_size.end() || alike->second.seen == alike->second.members.size()) continue;
     const zip::Member& member = alike->second.members[alike->second.seen];
-    alike->second.is_other = alike->second.is_other || (encoded::IsMethod(member.method) && !IsSame(above.bytes, member, bytes));
+    alike->second.is_other = alike->second.is_other || (encoded::IsMethod(member.method) && !IsSame(above, member, bytes));
     if (!alike->second.is_other) ++alike->second.seen;
     return;
   }
 }
 
-// A text may have other members that are as long.
-bool Layers::IsSame(Bytes archive, const zip::Member& member, Bytes bytes) {
-  Held held;
-  streams::Output output(&held, bytes.size(), deadline_);
-  UnpackMember(archive.subspan(member.start, member.end - member.start), member, output);
-  return std::ranges::equal(held.bytes(), bytes);
+// Most are opened in the order in which they stand.
+bool Layers::SettleStream(Opened& above, Bytes bytes) {
+  const std::optional<uint64_t> beginning = BeginningOf(bytes);
+  const auto alike = beginning ? above.by_beginning.find(*beginning) : above.by_beginning.end();
+  if (alike == above.by_beginning.end()) return false;
+  auto& streams = alike->second;
+  const auto same = std::ranges::find_if(streams, [&](const zip::Member& stream) { return IsSame(above, stream, bytes); });
+  if (same == streams.end()) return false;
+  streams.erase(same);
+  return true;
+}
+
+// A text may have other members that are as long. What takes too long to compare is looked at once more.
+bool Layers::IsSame(Opened& above, const zip::Member& member, Bytes bytes) {
+  if (above.compared_bytes > limits_.max_scan_size_bytes) return false;
+  streams::Output output(bytes, deadline_);
+  UnpackMember(above.bytes.subspan(member.start, member.end - member.start), member, output);
+  above.compared_bytes += output.size();
+  return output.is_same();
 }
 
 void Layers::EndOpened() {
@@ -362,6 +394,9 @@ void Layers::EndOpened() {
   for (const auto& [size, alike] : archive.by_size) {
     if (alike.seen == alike.members.size()) continue;
     for (const zip::Member& member : alike.members) UnpackOpened(archive.bytes, member);
+  }
+  for (const auto& [beginning, streams] : archive.by_beginning) {
+    for (const zip::Member& member : streams) UnpackOpened(archive.bytes, member);
   }
 }
 

@@ -80,6 +80,10 @@ class Layers {
     // Of a zip inside of the content, whose bytes go before it is known: they lie here.
     Held copy;
     std::unordered_map<uint64_t, Alike> by_size;
+    // Deflated streams, by the first bytes of what is in them: how much that is nobody has said. Those that libclamav has opened are taken out.
+    std::unordered_map<uint64_t, std::vector<zip::Member>> by_beginning;
+    // To tell what libclamav has opened.
+    uint64_t compared_bytes = 0;
   };
   // What a look starts from.
   struct State {
@@ -105,7 +109,8 @@ class Layers {
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members);
   void Await(uint32_t level, const std::vector<uint64_t>& sizes);
   void SettleOpened(uint32_t level, Bytes bytes);
-  bool IsSame(Bytes archive, const zip::Member& member, Bytes bytes);
+  bool SettleStream(Opened& above, Bytes bytes);
+  bool IsSame(Opened& above, const zip::Member& member, Bytes bytes);
   void EndOpened();
   void UnpackOpened(Bytes bytes, const zip::Member& member);
   void Settle(uint32_t level, uint64_t size);

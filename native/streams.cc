@@ -348,6 +348,10 @@ std::span<uint8_t> Output::Room() {
     stopped_ = End::kTooLarge;
   } else if (Clock::now() >= deadline_) {
     stopped_ = End::kLate;
+  } else if (expected_ != nullptr) {
+    // What is something else is mostly so from its beginning on.
+    constexpr size_t kStep = 4096;
+    if (!differs_) return std::span(spare_).first(kStep);
   } else if (held_ == nullptr) {
     return spare_;
   } else if (std::span<uint8_t> room = held_->Room(); !room.empty()) {
@@ -361,6 +365,7 @@ std::span<uint8_t> Output::Room() {
 }
 
 void Output::Took(size_t count) {
+  if (expected_ != nullptr) differs_ = differs_ || count > limit_ - size_ || std::memcmp(expected_ + size_, spare_, count) != 0;
   size_ += count;
   if (held_ != nullptr) held_->Took(count);
 }
@@ -385,6 +390,18 @@ End UnpackDeflate(Bytes bytes, Output& output) {
 End UnpackZlib(Bytes bytes, Output& output) {
   size_t consumed = 0;
   return Inflate(bytes, MAX_WBITS, output, consumed);
+}
+
+size_t BeginZlib(Bytes bytes, std::span<uint8_t> first) {
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) throw std::bad_alloc();
+  const std::unique_ptr<z_stream, decltype(&inflateEnd)> owner(&stream, inflateEnd);
+  stream.next_in = const_cast<uint8_t*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = first.data();
+  stream.avail_out = static_cast<uInt>(first.size());
+  inflate(&stream, Z_NO_FLUSH);
+  return first.size() - stream.avail_out;
 }
 
 End UnpackLzma(Bytes properties, uint64_t size, Bytes bytes, Output& output) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "bytes.h"
 #include "held.h"
@@ -52,6 +53,8 @@ class Output {
  public:
   // Null: the bytes are only counted.
   Output(Held* held, uint64_t limit_bytes, Clock::time_point deadline) : held_(held), limit_(limit_bytes), deadline_(deadline) {}
+  // They are compared with these. The first that differ are the last.
+  Output(Bytes expected, Clock::time_point deadline) : held_(nullptr), limit_(expected.size()), deadline_(deadline), expected_(expected.data()) {}
 
   // Where the next bytes go. Empty: there may be no more, and `stopped` says why.
   std::span<uint8_t> Room();
@@ -64,11 +67,15 @@ class Output {
 
   uint64_t size() const { return size_; }
   End stopped() const { return stopped_; }
+  // They are those that were expected.
+  bool is_same() const { return !differs_ && size_ == limit_; }
 
  private:
   Held* held_;
   uint64_t limit_;
   Clock::time_point deadline_;
+  const uint8_t* expected_ = nullptr;
+  bool differs_ = false;
   uint64_t size_ = 0;
   End stopped_ = End::kWhole;
   uint8_t spare_[32 * 1024];
@@ -92,6 +99,8 @@ std::optional<uint64_t> SizeInXz(Bytes bytes);
 // One stream without a header of its own. Of LZMA that has five bytes of properties, and how much there is; UINT64_MAX: its end is marked.
 End UnpackDeflate(Bytes bytes, Output& output);
 End UnpackZlib(Bytes bytes, Output& output);
+// Its first bytes. Returns how many there are.
+size_t BeginZlib(Bytes bytes, std::span<uint8_t> first);
 End UnpackLzma(Bytes properties, uint64_t size, Bytes bytes, Output& output);
 
 }  // namespace sluice::streams
