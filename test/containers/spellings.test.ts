@@ -64,6 +64,8 @@ function predicted(type: number): Buffer {
 }
 const summed = deflateSync(wanted.map((byte, at) => byte - (wanted[at - 1] ?? 0)));
 const deflated = deflateSync(wanted);
+const alike = deflateSync(Buffer.concat([wanted.subarray(0, 16), Buffer.alloc(wanted.length - 16, 'a')]));
+const likeWanted = Buffer.concat([Buffer.from(`<</Length ${alike.length}/Filter/FlateDecode>>\nstream\n`), alike]);
 
 const infected: Record<string, Buffer> = {
   'a mail that begins with a header of no meaning': Buffer.from(
@@ -111,6 +113,10 @@ const infected: Record<string, Buffer> = {
   'a PDF with the predictor of TIFF': pdf('/Filter/FlateDecode/DecodeParms<</Predictor 2/Columns 68>>', summed),
   'a PDF whose filter stands elsewhere': pdf('/Filter 3 0 R', deflated),
   'a PDF with a word of its own in a text': pdf('/A(stream)/B(endobj)/Filter/FlateDecode', deflated),
+  'a PDF with a hidden stream that begins as another one does': pdf(
+    '/A(stream)/B(endobj)/Filter/FlateDecode',
+    Buffer.concat([deflated, Buffer.from('\nendstream\nendobj\n4 0 obj\n'), likeWanted]),
+  ),
   'a PDF behind the head of a picture': pdf('/Filter/FlateDecode', deflated, 'GIF89a\n%PDF-1.7\n'),
 };
 
