@@ -33,6 +33,8 @@
         "first-pairs.cc",
         "held.cc",
         "streams.cc",
+        "output.cc",
+        "members.cc",
         "zip.cc",
         "archives.cc",
         "foreign.cc",

@@ -11,6 +11,7 @@
 #include "encoded.h"
 #include "foreign.h"
 #include "listed.h"
+#include "members.h"
 #include "pdf.h"
 #include "seven-zip.h"
 #include "zip.h"
@@ -60,44 +61,7 @@ bool IsSingleGzip(Bytes bytes) {
   return bytes.size() >= kLeast && memmem(bytes.data() + 1, bytes.size() - 1, kMagic, sizeof kMagic) == nullptr;
 }
 
-// Of a member of a zip: its data begins with a version, and the properties of the coder (APPNOTE.TXT 5.8.8). A file has its size there.
-streams::End UnpackZipLzma(Bytes data, const zip::Member& member, streams::Output& output) {
-  constexpr size_t kVersion = 4;
-  constexpr size_t kProperties = 5;
-  if (data.size() < kVersion + kProperties || data[2] != kProperties) return streams::End::kDamaged;
-  const uint64_t size = member.has_end ? UINT64_MAX : member.unpacked;
-  return streams::UnpackLzma(data.subspan(kVersion, kProperties), size, data.subspan(kVersion + kProperties), output);
-}
-
-// Nothing: by a method that nobody has a library of.
-std::optional<streams::End> UnpackMember(Bytes data, const zip::Member& member, streams::Output& output) {
-  switch (member.method) {
-    case 0:
-    case encoded::kAsItIs:
-      return output.Put(data) ? streams::End::kWhole : output.stopped();
-    case 8:
-      return streams::UnpackDeflate(data, output);
-    case 12:
-      return streams::Unpack(Kind::kBzip2, data, output).end;
-    case 14:
-      return UnpackZipLzma(data, member, output);
-    case 20:
-    case 93:
-      return streams::Unpack(Kind::kZstd, data, output).end;
-    case 95:
-      return streams::Unpack(Kind::kXz, data, output).end;
-    case encoded::kBase64:
-      return encoded::DecodeBase64(data, output);
-    case encoded::kZlib:
-      return streams::UnpackZlib(data, output);
-    case encoded::kUuencoded:
-      return encoded::DecodeUuencoded(data, output);
-    default:
-      return std::nullopt;
-  }
-}
-
-// By which streams are told from each other. Nothing: libclamav looks at no layer that is smaller.
+// The first bytes tell streams apart. Nothing: it is too small for libclamav to look at.
 std::optional<uint64_t> BeginningOf(Bytes bytes) {
   if (bytes.size() < kSmallest) return std::nullopt;
   uint64_t beginning = 0;
@@ -298,7 +262,7 @@ void Layers::NoteZip(uint32_t level, Bytes bytes) {
     }
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);
-    const std::optional<streams::End> end = UnpackMember(bytes.subspan(member.start, member.end - member.start), member, output);
+    const std::optional<streams::End> end = members::Unpack(bytes.subspan(member.start, member.end - member.start), member, output);
     if (reading.is_doubtful && (end == streams::End::kCut || end == streams::End::kDamaged)) {
       Add(std::move(held));
       continue;
@@ -322,7 +286,8 @@ void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Memb
   Opened zip{level, bytes, {}, {}, {}};
   for (const zip::Member& member : members) {
     if (member.method == encoded::kZlib) {
-      if (const std::optional<uint64_t> beginning = BeginningInZlib(bytes.subspan(member.start, member.end - member.start))) zip.by_beginning[*beginning].push_back(member);
+      const std::optional<uint64_t> beginning = BeginningInZlib(bytes.subspan(member.start, member.end - member.start));
+      if (beginning) zip.by_beginning[*beginning].push_back(member);
       continue;
     }
     // Inside of the content nothing can be wrong with what is stored.
@@ -383,7 +348,7 @@ bool Layers::SettleStream(Opened& above, Bytes bytes) {
 bool Layers::IsSame(Opened& above, const zip::Member& member, Bytes bytes) {
   if (above.compared_bytes > limits_.max_scan_size_bytes) return false;
   streams::Output output(bytes, deadline_);
-  UnpackMember(above.bytes.subspan(member.start, member.end - member.start), member, output);
+  members::Unpack(above.bytes.subspan(member.start, member.end - member.start), member, output);
   above.compared_bytes += output.size();
   return output.is_same();
 }
@@ -403,7 +368,7 @@ void Layers::EndOpened() {
 void Layers::UnpackOpened(Bytes bytes, const zip::Member& member) {
   Held held;
   streams::Output output(&held, now_.bytes_left, deadline_);
-  const std::optional<streams::End> end = UnpackMember(bytes.subspan(member.start, member.end - member.start), member, output);
+  const std::optional<streams::End> end = members::Unpack(bytes.subspan(member.start, member.end - member.start), member, output);
   if (!end) return MarkIncomplete("engine has not unpacked all of the compressed data");
   const bool is_of_zip = !encoded::IsMethod(member.method);
   if (is_of_zip || *end > streams::End::kForeign) NoteEnd(*end == streams::End::kCut ? streams::End::kDamaged : *end, "zip");

@@ -88,7 +88,7 @@ class Compiled {
     if (first_pairs_) here_ = MachineCode(source, kAnchored);
   }
 
-  // Its limits count for each place anew, whoever goes on to the next.
+  // PCRE2 counts steps for each place by itself, so it makes no difference who goes on to the next one.
   bool Misses(const uint8_t* text, size_t length, size_t start, uint32_t options, void* places) const {
     if (!anywhere_) return false;
     const auto misses = [&](const Owned& code, size_t at) { return pcre2_match_8(code.get(), text, length, at, options, places, limits_.get()) == kNoMatch; };

@@ -2,18 +2,15 @@
 // Unpacks what is compressed as a whole: several streams one after the other, as the tools of each format do it.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
 #include "bytes.h"
-#include "held.h"
+#include "output.h"
 
 namespace sluice::streams {
-
-using Clock = std::chrono::steady_clock;
 
 enum class Kind : uint8_t {
   kNone,
@@ -29,57 +26,11 @@ enum class Kind : uint8_t {
   kLzip,
 };
 
-enum class End : uint8_t {
-  kWhole,
-  // The bytes end before the stream does. What was there is unpacked.
-  kCut,
-  kDamaged,
-  // It needs a dictionary, more memory than anybody gets, or something that the library doesn't know.
-  kForeign,
-  kTooLarge,
-  kLate,
-  // Storage is short.
-  kNoRoom,
-};
-
 // By the first bytes.
 Kind KindOf(Bytes bytes);
 // They may well be those of something else.
 bool MayBeOther(Kind kind, Bytes bytes);
 const char* NameOf(Kind kind);
-
-// Where unpacked bytes go: into memory, or nowhere.
-class Output {
- public:
-  // Null: the bytes are only counted.
-  Output(Held* held, uint64_t limit_bytes, Clock::time_point deadline) : held_(held), limit_(limit_bytes), deadline_(deadline) {}
-  // They are compared with these. The first that differ are the last.
-  Output(Bytes expected, Clock::time_point deadline) : held_(nullptr), limit_(expected.size()), deadline_(deadline), expected_(expected.data()) {}
-
-  // Where the next bytes go. Empty: there may be no more, and `stopped` says why.
-  std::span<uint8_t> Room();
-  void Took(size_t count);
-  // Of bytes that are there already. False: as of an empty room.
-  bool Put(Bytes bytes);
-
-  // Within the same bounds.
-  Output Beside(Held& held) const { return Output(&held, limit_ - size_, deadline_); }
-
-  uint64_t size() const { return size_; }
-  End stopped() const { return stopped_; }
-  // They are those that were expected.
-  bool is_same() const { return !differs_ && size_ == limit_; }
-
- private:
-  Held* held_;
-  uint64_t limit_;
-  Clock::time_point deadline_;
-  const uint8_t* expected_ = nullptr;
-  bool differs_ = false;
-  uint64_t size_ = 0;
-  End stopped_ = End::kWhole;
-  uint8_t spare_[32 * 1024];
-};
 
 struct Unpacked {
   End end;

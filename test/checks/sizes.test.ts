@@ -34,6 +34,7 @@ const stillTooLong: readonly string[] = [
 ];
 
 const root = fileURLToPath(new URL('../../../src', import.meta.url));
+const native = fileURLToPath(new URL('../../../native', import.meta.url));
 
 interface Sized {
   readonly what: string;
@@ -71,5 +72,14 @@ t.test('files and functions are short', async (t) => {
   t.ok(files.length > 100);
   for (const { what, lines, most } of tooLong) {
     if (!stillTooLong.includes(what)) t.fail(`${what} has ${lines} lines, ${most} are the most`);
+  }
+});
+
+t.test('files of native are short', async (t) => {
+  const sources = readdirSync(native).filter((path) => /\.(cc|h)$/.test(path));
+  t.ok(sources.length > 50);
+  for (const path of sources) {
+    const lines = readFileSync(join(native, path), 'utf8').split('\n').length - 1;
+    if (lines > FILE_LINES_MAX) t.fail(`${path} has ${lines} lines, ${FILE_LINES_MAX} are the most`);
   }
 });

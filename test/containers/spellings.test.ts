@@ -120,7 +120,17 @@ const infected: Record<string, Buffer> = {
   'a PDF behind the head of a picture': pdf('/Filter/FlateDecode', deflated, 'GIF89a\n%PDF-1.7\n'),
 };
 
+/** As signed characters they make a sum of nothing, which is what stands in the field of the sum. */
+function likeTar(): Buffer {
+  const block = Buffer.alloc(2 * 512);
+  Buffer.from([1, 0x80, 0x80, 0xff, 0x80, 0x80, 0x80, 0x80, 0xa3]).copy(block);
+  block.write('77777777777', 124);
+  block.write('0', 148);
+  return block;
+}
+
 const clean: Record<string, Buffer> = {
+  'bytes that a sum makes look like a tar': likeTar(),
   'a program that opens archives': Buffer.from('words 7z\xbc\xaf\x27\x1c\0\x04 MSCF\0\0\0\0 and more words', 'latin1'),
   'base64 of few bytes': Buffer.from(`base64: ${Buffer.alloc(64, 1).toString('base64')}\n`),
   'a mail with a picture': mail(mixed, part(Buffer.alloc(500, 'word ').toString('base64'))),
