@@ -85,6 +85,7 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
   return await new Promise((resolve, reject) => {
     const reception = createReception(connection, options.idleMs ?? ORIGIN_IDLE_MS, abort);
     let controller: Dispatcher.DispatchController | null = null;
+    let isBegun = false;
 
     function end(error: unknown): void {
       reception.end(error);
@@ -129,6 +130,7 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
         onResponseStart(_controller, status, headers) {
           // 1xx comes before the response (RFC 9110 section 15.2).
           if (status < 200) return;
+          isBegun = true;
           connection.hold();
           const { receive, hold, goOn } = reception;
           resolve({
@@ -144,7 +146,7 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
         onResponseData: (_controller, bytes) => reception.take(bytes),
         onResponseEnd: () => reception.end(null),
         onResponseError(_controller, error) {
-          end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error)));
+          end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error, isBegun)));
           close();
         },
       },
@@ -368,15 +370,18 @@ function disguiseReset(error: Error): void {
 }
 
 /** A closed set of words: the messages of an operating system or a library contain addresses, ports and routes. */
-function reasonOf(error: unknown): string {
+function reasonOf(error: unknown, isBegun: boolean): string {
   const name = error instanceof Error ? error.name : '';
   if (name === 'HeadersTimeoutError') return TOO_SLOW;
-  return name === 'HTTPParserError' || name === 'HeadersOverflowError' ? 'the response is not valid HTTP' : LOST;
+  // undici calls headers that its parser refuses so, too, where they have a length: no byte of a body has been read.
+  const isRefused = name === 'ResponseContentLengthMismatchError' && !isBegun;
+  return isRefused || name === 'HTTPParserError' || name === 'HeadersOverflowError' ? NOT_HTTP : LOST;
 }
 
 /** One address gets so long before the next one is dialled; the last one the rest of what the host has. */
 const ADDRESS_TIMEOUT_MS = 1_500;
 const LOST = 'the connection was lost before the end of the response';
+const NOT_HTTP = 'the response is not valid HTTP';
 export const TOO_SLOW = 'the origin took too long';
 
 const UNREADABLE = 'the body comes in an encoding that cannot be opened';
@@ -388,8 +393,12 @@ const GZIP = [0x1f, 0x8b, 0x08];
  * `deflate`, with and without its zlib frame, is clean for it whatever it holds, as br and zstd are. Throws Failure `downloadFailed`.
  */
 export function codingCheck(response: Pick<OriginResponse, 'list'>) {
-  const transfer = response.list('transfer-encoding').filter((coding) => coding !== 'chunked');
-  const codings = [...response.list('content-encoding').filter((coding) => coding !== 'identity'), ...transfer];
+  const transfer = response.list('transfer-encoding');
+  const chunked = transfer.indexOf('chunked');
+  // RFC 9112 section 6.1: once, and last.
+  if (chunked !== -1 && chunked < transfer.length - 1) throw new Failure('downloadFailed', NOT_HTTP);
+  const encodings = response.list('content-encoding').filter((coding) => coding !== 'identity');
+  const codings = [...encodings, ...transfer.filter((coding) => coding !== 'chunked')];
   const [coding] = codings;
   if (coding === undefined)
     return { look: (_bytes: Uint8Array): void => undefined, assertAsSaid: (): void => undefined };
