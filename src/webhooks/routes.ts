@@ -1,5 +1,4 @@
 // The routes of webhooks, twice: under /web/webhooks for who is signed in, and under /api/v1/webhooks for a key.
-import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { Posts } from '../download/dialling.js';
 import { Failure } from '../errors.js';
@@ -9,6 +8,7 @@ import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
+import { timeId } from '../ids.js';
 import { createRate, type RateOptions } from '../waiting/limiter.js';
 import type { Deliveries } from './deliveries.js';
 import { ENDPOINTS_MAX, type Endpoints } from './endpoints.js';
@@ -292,7 +292,7 @@ function testRoute({ endpoints, posts }: WebhookRouteParts): WebhookRoute {
         timestamp: new Date().toISOString().slice(0, 19),
         data: { id },
       });
-      const attempt = await post(posts, url, { id: messageId(randomUUID()), body }, secrets);
+      const attempt = await post(posts, url, { id: messageId(timeId()), body }, secrets);
       return jsonReply(200, testResult(attempt, performance.now() - startedMs));
     },
   };

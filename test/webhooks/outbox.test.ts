@@ -1,6 +1,6 @@
 // The outbox, in both stores: shared by nodes, in order, with its pauses, endpoints that hang apart from those that don't, and switched off after three days.
 import t from 'tap';
-import { v7 as uuidv7 } from 'uuid';
+import { v7 as uuidv7, validate, version } from 'uuid';
 import type { Posts } from '../../src/download/dialling.js';
 import { Failure } from '../../src/errors.js';
 import { openPostgres, type Postgres } from '../../src/store/postgres.js';
@@ -78,6 +78,9 @@ onEachStore(async (t, store) => {
     for (const sender of senders) await sender.stop();
     t.equal(new Set(sent).size, 100);
     t.equal(sent.length, 100);
+    const madeId = sent[0]?.replace('msg_', '') ?? '';
+    t.ok(validate(madeId) && version(madeId) === 7, madeId);
+    t.ok(Math.abs(Number.parseInt(madeId.replace('-', '').slice(0, 12), 16) - Date.now()) < 60_000, 'of now');
   });
 
   t.test('a receiver that hangs, with much that waits, keeps no other account waiting', async (t) => {
