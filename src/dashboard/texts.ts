@@ -246,17 +246,8 @@ export const texts = {
   history: {
     title: 'History',
     verdict: 'Verdict',
-    verdicts: {
-      all: 'All',
-      infected: 'Infected',
-      clean: 'Clean',
-      incomplete: 'Incomplete (422)',
-      refused: 'Refused (400)',
-      left: 'Client left (499)',
-      unavailable: 'Not available (503)',
-    },
     protocol: 'Protocol',
-    anyProtocol: 'All',
+    all: 'All',
     searchBy: 'Search by',
     kinds: { q: 'Part of the name', virus: 'Signature', sha256: 'SHA-256' },
     search: 'Search',

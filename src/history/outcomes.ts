@@ -21,6 +21,28 @@ export const OutcomeDays = z.array(
 );
 export type OutcomeDays = z.infer<typeof OutcomeDays>;
 
+/** What a scan can have come to, as a day counts it. */
+export const outcomes = ['clean', 'infected', 'noVerdict', 'refused', 'left', 'failed'] as const;
+export type Outcome = (typeof outcomes)[number];
+
+/** On columns that rows and roll-ups share. What indexes are of is said in their words. */
+export function outcomeIs(sql: Queries, outcome: Outcome): Fragment {
+  switch (outcome) {
+    case 'clean':
+      return sql`status = 200 AND NOT infected`;
+    case 'infected':
+      return sql`status = 200 AND infected`;
+    case 'noVerdict':
+      return sql`status <> 200 AND status = 422`;
+    case 'refused':
+      return sql`status <> 200 AND status BETWEEN 400 AND 498 AND status <> 422`;
+    case 'left':
+      return sql`status <> 200 AND status = 499`;
+    case 'failed':
+      return sql`status <> 200 AND status >= 500`;
+  }
+}
+
 /** So many days are shown. */
 const DAYS = 30;
 const DAY_MS = 86_400_000;
@@ -29,14 +51,11 @@ const DAY_MS = 86_400_000;
 export async function outcomeDays(sql: Queries, userId: string | null, nowMs: number): Promise<OutcomeDays> {
   const first = dayOf(nowMs - (DAYS - 1) * DAY_MS);
   const last = dayOf(nowMs);
+  const sum = (outcome: Outcome): Fragment =>
+    sql`coalesce(sum(scans) FILTER (WHERE ${outcomeIs(sql, outcome)}), 0)::float8`;
   return await sql<OutcomeDays>`
-    SELECT to_char(d, 'YYYY-MM-DD') AS day,
-      COALESCE(sum(scans) FILTER (WHERE status = 200 AND NOT infected), 0)::float8 AS clean,
-      COALESCE(sum(scans) FILTER (WHERE status = 200 AND infected), 0)::float8 AS infected,
-      COALESCE(sum(scans) FILTER (WHERE status = 422), 0)::float8 AS "noVerdict",
-      COALESCE(sum(scans) FILTER (WHERE status BETWEEN 400 AND 498 AND status <> 422), 0)::float8 AS refused,
-      COALESCE(sum(scans) FILTER (WHERE status = 499), 0)::float8 AS left,
-      COALESCE(sum(scans) FILTER (WHERE status >= 500), 0)::float8 AS failed
+    SELECT to_char(d, 'YYYY-MM-DD') AS day, ${sum('clean')} AS clean, ${sum('infected')} AS infected,
+      ${sum('noVerdict')} AS "noVerdict", ${sum('refused')} AS refused, ${sum('left')} AS left, ${sum('failed')} AS failed
     FROM generate_series(${first}::text::date, ${last}::text::date, interval '1 day') AS d
     LEFT JOIN scan_days ON scan_days.day = d::date AND (${userId}::uuid IS NULL OR user_id = ${userId}::uuid)
     GROUP BY d ORDER BY d`;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { sentAs } from '../http/openapi.js';
 import { wireDay, wireTime } from '../wire-text.js';
+import { outcomes } from './outcomes.js';
 import { protocols } from './scan-row.js';
 
 export const sortFields = [
@@ -144,6 +145,12 @@ const filters = {
     .transform(Number)
     .optional()
     .describe('The field of that name.'),
+  outcome: z
+    .enum(outcomes, { error: `must be one of ${outcomes.join(', ')}` })
+    .optional()
+    .describe(
+      'As `/web/scans/stats/daily` counts them: `noVerdict` 422, `refused` other 4xx, `left` 499, `failed` 5xx.',
+    ),
   q: text.describe(`A part of the filename, in upper or lower case. ${SEARCHED}`),
   sha256: Sha256.optional().describe(`SHA-256 of the content. ${SEARCHED}`),
   virusName: text.describe(`The field of that name, as it is. ${SEARCHED}`),

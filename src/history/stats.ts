@@ -5,6 +5,7 @@ import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { asFailure, guarded, STORE_ANSWER_MS } from '../store/store-error.js';
 import { NoAnswer, within } from '../waiting/within.js';
 import { wireDay } from '../wire-text.js';
+import { outcomeIs } from './outcomes.js';
 import { type exportQuery, type pageQuery, SEARCH_ROWS, type SortField } from './query.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
 
@@ -234,16 +235,19 @@ function isSearch({ q, sha256, virusName, key, protocol }: Filters): boolean {
 }
 
 function hasFilter(filters: Filters): boolean {
-  const { infected, verdict, status, startDate, endDate } = filters;
-  return isSearch(filters) || [infected, verdict, status, startDate, endDate].some((filter) => filter !== undefined);
+  const { infected, verdict, status, outcome, startDate, endDate } = filters;
+  return (
+    isSearch(filters) || [infected, verdict, status, outcome, startDate, endDate].some((filter) => filter !== undefined)
+  );
 }
 
 /** The filters of the verdict, on columns that rows and roll-ups share. What indexes are of is said in their words. */
-function verdictOf(sql: Queries, { infected, verdict, status }: Filters): Fragment {
-  const ended = (isInfected: boolean): Fragment => sql`AND status = 200 AND ${isInfected ? sql`` : sql`NOT`} infected`;
+function verdictOf(sql: Queries, { infected, verdict, status, outcome }: Filters): Fragment {
+  const ended = (isInfected: boolean): Fragment => sql`AND ${outcomeIs(sql, isInfected ? 'infected' : 'clean')}`;
   return sql`
     ${infected === undefined ? sql`` : ended(infected)}
     ${verdict === undefined ? sql`` : verdict === 'none' ? sql`AND status <> 200` : ended(verdict === 'infected')}
+    ${outcome === undefined ? sql`` : sql`AND ${outcomeIs(sql, outcome)}`}
     ${status === undefined ? sql`` : sql`AND status = ${status}`} ${status === undefined || status === 200 ? sql`` : sql`AND status <> 200`}`;
 }
 

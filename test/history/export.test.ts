@@ -114,6 +114,7 @@ onEachStore(async (t, store) => {
     for (const query of [
       'infected=true',
       'status=422',
+      'outcome=noVerdict',
       'q=plain',
       `startDate=${day(9)}&endDate=${day(3)}&status=200`,
       'q=none',

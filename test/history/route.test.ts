@@ -87,6 +87,7 @@ interface Wish {
   readonly direction?: string | undefined;
   readonly infected?: boolean | undefined;
   readonly verdict?: string | undefined;
+  readonly outcome?: string | undefined;
   readonly status?: number | undefined;
   readonly q?: string | undefined;
   readonly sha256?: string | undefined;
@@ -103,9 +104,17 @@ function queryOf({ field, direction, ...rest }: Wish): string {
   return `?${query}`;
 }
 
-function verdictOf({ status, virusName }: ScanRow): string {
+function verdictOf({ status, virusName }: ScanRow): 'none' | 'clean' | 'infected' {
   if (status !== 200) return 'none';
   return virusName === null ? 'clean' : 'infected';
+}
+
+function outcomeOf(row: ScanRow) {
+  const verdict = verdictOf(row);
+  if (verdict !== 'none') return verdict;
+  if (row.status === 422) return 'noVerdict';
+  if (row.status === 499) return 'left';
+  return row.status < 500 ? 'refused' : 'failed';
 }
 
 function expected(rows: readonly ScanRow[], request: Wish): unknown {
@@ -115,6 +124,7 @@ function expected(rows: readonly ScanRow[], request: Wish): unknown {
       (row) =>
         (request.infected === undefined || (row.status === 200 && (row.virusName !== null) === request.infected)) &&
         (request.verdict === undefined || verdictOf(row) === request.verdict) &&
+        (request.outcome === undefined || outcomeOf(row) === request.outcome) &&
         (request.status === undefined || row.status === request.status) &&
         (request.q === undefined || row.filename.toLowerCase().includes(request.q.toLowerCase())) &&
         (request.sha256 === undefined || row.sha256 === request.sha256.toLowerCase()) &&
@@ -151,6 +161,7 @@ const wishes = fc
     size: sometimes(fc.integer({ min: 1, max: 60 })),
     infected: sometimes(fc.boolean()),
     verdict: sometimes(fc.constantFrom('clean', 'infected', 'none')),
+    outcome: sometimes(fc.constantFrom('clean', 'infected', 'noVerdict', 'refused', 'left', 'failed')),
     status: sometimes(fc.constantFrom(200, 400, 422, 499, 503, 500)),
     q: sometimes(
       fc.constantFrom(
@@ -205,6 +216,7 @@ const wrongQueries: [string, string, string][] = [
   ['key', 'key=me', ''],
   ['key', `key=${KEY}'`, ''],
   ['protocol', 'protocol=HTTP', ''],
+  ['outcome', 'outcome=none', ''],
   ['status', 'status=20', ''],
   ['status', 'status=2000', ''],
   ['status', 'status=ok', ''],
@@ -356,10 +368,7 @@ onEachStore(async (t, store) => {
       const found = { clean: 0, infected: 0, noVerdict: 0, refused: 0, left: 0, failed: 0 };
       for (const row of alices) {
         if (new Date(timeOfId(row.id)).toISOString().slice(0, 10) !== day) continue;
-        if (row.status === 200) found[row.virusName === null ? 'clean' : 'infected'] += 1;
-        else if (row.status === 422) found.noVerdict += 1;
-        else if (row.status === 499) found.left += 1;
-        else found[row.status < 500 ? 'refused' : 'failed'] += 1;
+        found[outcomeOf(row)] += 1;
       }
       t.strictSame(counts, found, day);
     }

@@ -34,13 +34,13 @@ export function HistoryFilters({ search, change }: FiltersProps) {
       <TextFilters search={search} change={change} />
       <Select
         label={t.verdict}
-        data={verdicts.map((value) => ({ value, label: t.verdicts[value] }))}
+        data={verdicts.map((value) => ({ value, label: value === 'all' ? t.all : texts.overview.outcomes[value] }))}
         value={search.verdict}
         onChange={(value) => change({ verdict: verdicts.find((one) => one === value) ?? 'all' })}
       />
       <Select
         label={t.protocol}
-        data={protocols.map((value) => ({ value, label: value === 'all' ? t.anyProtocol : texts.protocols[value] }))}
+        data={protocols.map((value) => ({ value, label: value === 'all' ? t.all : texts.protocols[value] }))}
         value={search.protocol}
         onChange={(value) => change({ protocol: protocols.find((one) => one === value) ?? 'all' })}
       />

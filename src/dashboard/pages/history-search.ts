@@ -1,8 +1,9 @@
 // What the history page shows, as the address bar has it: read with care, since anybody may have typed it.
 
+import { outcomes } from '../parts/outcomes.tsx';
 import { pageIn } from '../parts/page-number.ts';
 
-export const verdicts = ['all', 'infected', 'clean', 'incomplete', 'refused', 'left', 'unavailable'] as const;
+export const verdicts = ['all', ...outcomes] as const;
 export type VerdictFilter = (typeof verdicts)[number];
 export const protocols = ['all', 'http', 'clamd', 'icap'] as const;
 export type ProtocolFilter = (typeof protocols)[number];
@@ -47,16 +48,6 @@ const DAY = /^(?!0000)\d{4}-\d\d-\d\d$/;
 export const SHA256 = /^[0-9a-f]{64}$/i;
 export const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
-const filterOf: Readonly<Record<VerdictFilter, Readonly<Record<string, string>>>> = {
-  all: {},
-  infected: { verdict: 'infected' },
-  clean: { verdict: 'clean' },
-  incomplete: { status: '422' },
-  refused: { status: '400' },
-  left: { status: '499' },
-  unavailable: { status: '503' },
-};
-
 export function readSearch(query: URLSearchParams): HistorySearch {
   const [column, direction] = (query.get('sort') ?? '').split(',');
   const text = (name: string): string => (query.get(name) ?? '').slice(0, TEXT_CHARACTERS);
@@ -99,7 +90,7 @@ export function writeSearch({ page, sort, verdict, protocol, ...texts }: History
 
 /** The filters as the service knows them. */
 export function filtersOf({ verdict, protocol, q, virus, sha256, key, from, to }: HistorySearch): URLSearchParams {
-  const query = new URLSearchParams(filterOf[verdict]);
+  const query = new URLSearchParams(verdict === 'all' ? {} : { outcome: verdict });
   if (protocol !== 'all') query.set('protocol', protocol);
   const parts = { q: typed(q), virusName: typed(virus), sha256, key, startDate: from, endDate: to };
   for (const [name, value] of Object.entries(parts)) if (value !== '') query.set(name, value);
