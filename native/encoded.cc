@@ -166,16 +166,22 @@ std::optional<size_t> FindStream(Bytes bytes, size_t at) {
   };
   // Of each a byte that is seldom, and where it stands.
   constexpr std::pair<int, size_t> kLetters[] = {{0x1f, 0}, {'&', 7}, {0xfd, 0}, {0xb5, 1}};
-  size_t first = bytes.size();
-  for (const auto& [letter, before] : kLetters) {
-    for (size_t place = at + before; place < first; place++) {
-      const void* found = std::memchr(bytes.data() + place, letter, first - place);
-      if (found == nullptr) break;
-      place = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
-      if (begins(bytes.subspan(place - before))) first = place - before;
+  // One letter may be in every place, and another one in none of the whole content.
+  constexpr size_t kWindow = 4096;
+  for (size_t start = at; start < bytes.size(); start += kWindow) {
+    const size_t end = std::min(start + kWindow, bytes.size());
+    size_t first = end;
+    for (const auto& [letter, before] : kLetters) {
+      for (size_t place = start; place < first && bytes.size() - place > before; place++) {
+        const void* found = std::memchr(bytes.data() + place + before, letter, std::min(first - place, bytes.size() - before - place));
+        if (found == nullptr) break;
+        place = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data()) - before;
+        if (begins(bytes.subspan(place))) first = place;
+      }
     }
+    if (first < end) return first;
   }
-  return first < bytes.size() ? std::optional(first) : std::nullopt;
+  return std::nullopt;
 }
 
 streams::End DecodeBase64(Bytes data, streams::Output& output) {
