@@ -1,9 +1,12 @@
 // The segments that wait for the database: this process's own and those of the dead, in the order in which they are copied; and how they go.
+import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { messageOfError } from '../error-text.js';
+import { makeFolder } from '../folders.js';
 import {
   adoptFolders,
+  claimFolder,
   createDamagedFiles,
   type JournalFolder,
   type JournalReports,
@@ -34,8 +37,10 @@ interface SegmentsOptions extends JournalReports {
   readonly own: JournalFolder;
 }
 
-export function createSegments({ directory, own, onDamage, onTransientFailure }: SegmentsOptions) {
+export function createSegments({ directory, onDamage, onTransientFailure, ...options }: SegmentsOptions) {
   const segments: Segment[] = [];
+  let { own } = options;
+  let moving: Promise<void> | null = null;
   let current: Segment | null = null;
   let begun = 0;
   let oldestMs: number | null = null;
@@ -54,6 +59,23 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
     let bytes = 0;
     for (const { endBytes, readBytes } of segments) bytes += endBytes - readBytes;
     return bytes;
+  }
+
+  /** Where this process writes. Another folder where somebody has removed it: what is written to a file without a name is gone with the process. */
+  async function home(): Promise<string> {
+    if (moving === null && !existsSync(own.path)) moving = move();
+    await moving;
+    return own.path;
+  }
+
+  async function move(): Promise<void> {
+    try {
+      await own.release().catch(() => undefined);
+      makeFolder(directory);
+      own = await claimFolder(directory);
+    } finally {
+      moving = null;
+    }
   }
 
   /** It is done with. With the last one of a folder that was left, the folder goes. */
@@ -83,13 +105,14 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
       if (current === null) return null;
       const { descriptor, readBytes, endBytes, isDamaged } = current;
       const isDrained = readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
-      return descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged || isDrained ? null : current;
+      const isElsewhere = !current.path.startsWith(own.path);
+      return descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged || isDrained || isElsewhere ? null : current;
     },
     /** Another one in its place. */
     async begin(): Promise<Segment> {
       if (current !== null) await seal(current);
       begun += 1;
-      current = await createSegment(join(own.path, segmentName(begun)));
+      current = await createSegment(join(await home(), segmentName(begun)));
       segments.push(current);
       return current;
     },
@@ -105,8 +128,9 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
     },
     /** Whether the longest row could be written, as tried beside the segments. */
     async isWritable(): Promise<boolean> {
-      const path = join(own.path, 'trial');
+      let path = '';
       try {
+        path = join(await home(), 'trial');
         await writeFile(path, Buffer.alloc(FRAME_MAX_BYTES));
         await rm(path);
         return true;
@@ -124,6 +148,7 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
       oldestMs = countRows() > 0 ? (untilMs ?? oldestMs) : null;
     },
     async adopt(): Promise<void> {
+      await home();
       damaged.recount();
       for (const segment of [...stuck]) await finish(segment);
       const held = new Set([own.path, ...left.paths()]);

@@ -1,7 +1,7 @@
 // The journal on a real disk: rows in order and once, within bounds, on a full disk and beside other processes.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -47,6 +47,27 @@ t.test('a row is in the file when its append resolves', async (t) => {
     const [segment = ''] = segmentsBelow(directory);
     t.ok(readFileSync(join(directory, segment)).includes(row.id));
   }
+});
+
+t.test('a folder that somebody removes is made anew, by the next look and by the next file', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal, unwritten } = await open(t, directory);
+  const rows = someRows(1200);
+  const isInFile = (row: ScanRow | undefined): boolean =>
+    segmentsBelow(directory).some((name) => readFileSync(join(directory, name)).includes(row?.id ?? '?'));
+  const [first, ...others] = rows;
+  const last = others.splice(-1);
+  await record(journal, first ?? rowAt(NOW));
+  rmSync(directory, { recursive: true });
+  await journal.adopt();
+  await Promise.all(others.map((row) => record(journal, row)));
+  t.ok(isInFile(others[0]), 'by the next look');
+  t.strictSame(await drain(journal, 500), [first, ...others]);
+  rmSync(directory, { recursive: true });
+  await Promise.all(last.map((row) => record(journal, row)));
+  t.ok(isInFile(last[0]), 'by the next file');
+  t.strictSame(await drain(journal), last);
+  t.strictSame(unwritten, []);
 });
 
 t.test('a journal that is closed with rows in it hands them to the next start', async (t) => {
