@@ -37,6 +37,7 @@
         "members.cc",
         "zip.cc",
         "archives.cc",
+        "cms.cc",
         "foreign.cc",
         "dmg.cc",
         "encoded.cc",

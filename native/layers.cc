@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "archives.h"
+#include "cms.h"
 #include "dmg.h"
 #include "encoded.h"
 #include "foreign.h"
@@ -103,6 +104,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
     is_container = is_container || !archive.is_behind;
     NoteArchive(archive);
   }
+  NoteSigned(bytes);
   if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
   if (dmg::IsForeign(bytes)) NoteEnd(streams::End::kForeign, "DMG");
   if (zip::MayBeZip(bytes)) NoteZip(level, bytes);
@@ -167,6 +169,13 @@ void Layers::NoteArchive(const archives::Archive& archive) {
     if (!output.Put(member)) return NoteEnd(output.stopped(), archive.name);
     Add(std::move(held));
   }
+}
+
+void Layers::NoteSigned(Bytes bytes) {
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (const std::optional<streams::End> end = cms::Unpack(bytes, output)) NoteEnd(*end, "CMS");
+  Add(std::move(held));
 }
 
 bool Layers::NoteSevenZip(uint32_t level, Bytes bytes) {

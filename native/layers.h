@@ -98,6 +98,7 @@ class Layers {
   void UnpackStreams(streams::Kind kind, Bytes bytes);
   void UnpackAgain(streams::Kind kind, uint32_t level, Bytes bytes);
   void NoteDifference(const Expected& expected);
+  void NoteSigned(Bytes bytes);
   void NoteArchive(const archives::Archive& archive);
   // The next two: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);

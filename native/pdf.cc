@@ -3,6 +3,7 @@
 #include "pdf.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -50,6 +51,47 @@ Stream StreamOf(std::string_view dictionary, size_t start, size_t end) {
   return stream;
 }
 
+// A name may have any letter as two digits behind a `#`. This one is looked at where the first such letter stands.
+bool IsEncryption(std::string_view text, size_t first) {
+  constexpr std::string_view kEncryption = "Encrypt";
+  constexpr std::string_view kEndOfName = "/<>[]() \t\r\n";
+  const size_t start = text.rfind('/', first);
+  if (start == text.npos || first - start > kEncryption.size()) return false;
+  size_t at = start + 1;
+  for (const char letter : kEncryption) {
+    char read = at < text.size() ? text[at] : '\0';
+    if (read == '#') {
+      const char* digits = text.data() + std::min(at + 1, text.size());
+      uint8_t byte = 0;
+      std::from_chars(digits, digits + std::min<size_t>(2, text.data() + text.size() - digits), byte, 16);
+      read = static_cast<char>(byte);
+      at += 2;
+    }
+    if (read != letter) return false;
+    at++;
+  }
+  return at >= text.size() || kEndOfName.find(text[at]) != kEndOfName.npos;
+}
+
+bool HidesEncryption(std::string_view text) {
+  for (size_t at = text.find('#'); at != text.npos; at = text.find('#', at + 1)) {
+    if (IsEncryption(text, at)) return true;
+  }
+  return false;
+}
+
+// Most readers open what has an end without a head, too.
+bool HasEnd(std::string_view text) {
+  constexpr size_t kTail = 1024;
+  const std::string_view tail = text.substr(text.size() - std::min(text.size(), kTail));
+  return tail.find("startxref") != tail.npos && tail.find("%%EOF") != tail.npos && text.find("endstream") != text.npos;
+}
+
+// A predictor of what is compressed and something else: encrypted, or spelled in letters. Pictures have one, and lists of objects.
+bool IsPredictedBelow(std::string_view dictionary) {
+  return NumberOf(dictionary, "/Predictor", 1) > 1 && dictionary.find("/Width") == dictionary.npos && dictionary.find("/ObjStm") == dictionary.npos;
+}
+
 uint8_t Paeth(int left, int above, int corner) {
   const int guess = left + above - corner;
   const int from_left = std::abs(guess - left);
@@ -91,7 +133,11 @@ Reading Read(Bytes bytes, size_t streams_max) {
   constexpr size_t kDictionaryMost = 64 << 10;
   Reading reading;
   const std::string_view text = TextOf(bytes);
-  if (text.substr(0, kHead).find("%PDF-") == text.npos) return reading;
+  if (text.substr(0, kHead).find("%PDF-") == text.npos) {
+    reading.is_foreign = HasEnd(text);
+    return reading;
+  }
+  reading.is_foreign = HidesEncryption(text);
   size_t before = 0;
   size_t end = 0;
   for (size_t at = text.find(kStream); at != text.npos && reading.streams.size() <= streams_max; at = text.find(kStream, at + 1)) {
@@ -107,7 +153,7 @@ Reading Read(Bytes bytes, size_t streams_max) {
     before = at;
     if (end < start) end = std::min(text.find("endstream", start), text.size());
     if (IsZlib(bytes.subspan(start))) reading.streams.push_back(StreamOf(dictionary, start, end));
-    else if (IsDigit(Behind(dictionary, "/Filter"))) reading.is_foreign = true;
+    else if (IsDigit(Behind(dictionary, "/Filter")) || IsPredictedBelow(dictionary)) reading.is_foreign = true;
   }
   return reading;
 }

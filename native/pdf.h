@@ -24,7 +24,7 @@ struct Stream {
 
 struct Reading {
   std::vector<Stream> streams;
-  // The filter of a stream that isn't deflated is named elsewhere.
+  // The filter of a stream that isn't deflated is named elsewhere, or lies below another one and has a predictor; the head is missing, or that it is encrypted is hidden.
   bool is_foreign = false;
 };
 
