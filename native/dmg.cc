@@ -36,7 +36,8 @@ bool IsTableForeign(Bytes table) {
 bool IsForeign(Bytes bytes) {
   constexpr size_t kTrailer = 512;
   constexpr std::string_view kBegin = "<data>";
-  constexpr uint64_t kTableMost = 64 << 20;
+  // Of all tables together.
+  constexpr uint64_t kTablesMost = 64 << 20;
   constexpr std::chrono::seconds kPatience{1};
   if (bytes.size() < kTrailer) return false;
   const Bytes trailer = bytes.last(kTrailer);
@@ -46,13 +47,14 @@ bool IsForeign(Bytes bytes) {
   if (start > bytes.size() || size > bytes.size() - start) return true;
   const Bytes list = bytes.subspan(static_cast<size_t>(start), static_cast<size_t>(size));
   const std::string_view text = TextOf(list);
+  Held tables;
+  streams::Output output(&tables, kTablesMost, streams::Clock::now() + kPatience);
   for (size_t at = text.find(kBegin); at != text.npos; at = text.find(kBegin, at)) {
     at += kBegin.size();
-    Held table;
-    streams::Output output(&table, kTableMost, streams::Clock::now() + kPatience);
     const size_t end = std::min(text.find('<', at), text.size());
+    const size_t before = tables.bytes().size();
     if (encoded::DecodeBase64(list.subspan(at, end - at), output) != streams::End::kWhole) return true;
-    if (IsTableForeign(table.bytes())) return true;
+    if (IsTableForeign(tables.bytes().subspan(before))) return true;
   }
   return false;
 }
