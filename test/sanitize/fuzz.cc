@@ -50,6 +50,8 @@ const std::filesystem::path& Root() {
 
 Engine Build(const std::string& signatures, const sluice::Limits& limits) {
   std::ofstream(Root() / "databases" / "a.ndb", std::ios::binary) << signatures;
+  // Expressions that are tried where a match may begin, and one that is tried everywhere.
+  std::ofstream(Root() / "databases" / "b.ldb") << "Pairs;Engine:81-255,Target:0;0&1&2;50616972;0/(?:ab|c[d-f]+)g{1,3}\\d/i;0/a.|[^b]+c/s\n";
   const sluice::LoadRequest request{{Root() / "databases"}, Root() / "temporary", MARKS, limits, true, true, 1, "", "clean", {}};
   const sluice::LoadObserver observer{[](double) {}, [] {}};
   return EngineSet::Build(request, observer, 1);
