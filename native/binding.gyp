@@ -41,6 +41,7 @@
         "foreign.cc",
         "dmg.cc",
         "encoded.cc",
+        "marks.cc",
         "pdf.cc",
         "listed.cc",
         "seven-zip.cc",

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
+
+#include "byte-classes.h"
 
 namespace sluice::encoded {
 namespace {
@@ -26,24 +29,49 @@ constexpr std::array<uint8_t, 256> kValues = [] {
 bool IsLetter(uint8_t byte) { return kValues[byte] != kNone; }
 bool IsHex(uint8_t byte) { return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'f'); }
 
-size_t FirstOf(Bytes bytes, size_t from, std::string_view word) {
-  const size_t at = TextOf(bytes).find(word, from);
-  return at == std::string_view::npos ? bytes.size() : at;
-}
-
-// The first place where a text speaks of it: in letters of either case, or as office documents, forms and visiting cards do.
-size_t FirstWord(Bytes bytes) {
-  constexpr std::string_view kWord = "base";
-  constexpr std::string_view kWords[] = {"binData", "binary", "<chunk>", "ENCODING="};
-  size_t first = bytes.size();
-  for (size_t at = FirstOf(bytes, kWord.size(), "64"); at < bytes.size(); at = FirstOf(bytes, at + 1, "64")) {
-    const Bytes before = bytes.subspan(at - kWord.size(), kWord.size());
-    if (!std::equal(before.begin(), before.end(), kWord.begin(), [](uint8_t byte, char letter) { return (byte | 0x20) == letter; })) continue;
-    first = at;
-    break;
+// By the high half of a byte, the same for letters of both cases.
+constexpr ByteClasses kLetters = [] {
+  ByteClasses classes;
+  for (size_t byte = 0; byte < kValues.size(); byte++) {
+    const size_t row = (byte >= 'A' ? byte & 0x5f : byte) >> 4;
+    if (kValues[byte] != kNone) classes.Add(static_cast<uint8_t>(byte), static_cast<uint8_t>(1 << row));
   }
-  for (const std::string_view word : kWords) first = std::min(first, FirstOf(bytes.first(first), 0, word));
-  return first;
+  return classes;
+}();
+
+// A line that ends with a word of so many letters is not the first one.
+constexpr size_t kWordMost = 16;
+
+#if defined(__x86_64__)
+// The next letter that begins a line, or more letters than a word has; or a place behind which too few bytes lie to look at once.
+SLUICE_AVX2 size_t PassOver(Bytes bytes, size_t at) {
+  constexpr size_t kStep = 2 * kBytesAtOnce - kWordMost;
+  const __m256i line_end = _mm256_set1_epi8('\n');
+  uint64_t letter_before = 0;
+  uint64_t line_before = at == 0 || bytes[at - 1] == '\n' ? 1 : 0;
+  for (; at + 2 * kBytesAtOnce <= bytes.size(); at += kStep) {
+    const __m256i low = BytesAt(bytes.data() + at);
+    const __m256i high = BytesAt(bytes.data() + at + kBytesAtOnce);
+    const uint64_t letters = InAny(ClassesOf(kLetters, low)) | uint64_t{InAny(ClassesOf(kLetters, high))} << kBytesAtOnce;
+    const uint64_t lines = InAny(_mm256_cmpeq_epi8(low, line_end)) | uint64_t{InAny(_mm256_cmpeq_epi8(high, line_end))} << kBytesAtOnce;
+    uint64_t many = letters & letters >> 1;
+    for (unsigned count = 2; count < kWordMost; count *= 2) many &= many >> count;
+    many &= letters >> kWordMost;
+    const uint64_t begins = letters & ~(letters << 1 | letter_before) & (many | lines << 1 | line_before);
+    if (const uint64_t known = begins & ((1ULL << kStep) - 1); known != 0) return at + static_cast<size_t>(__builtin_ctzll(known));
+    letter_before = letters >> (kStep - 1) & 1;
+    line_before = lines >> (kStep - 1) & 1;
+  }
+  return at;
+}
+#endif
+
+size_t NextStart(Bytes bytes, size_t at) {
+#if defined(__x86_64__)
+  if (HasAvx2()) at = PassOver(bytes, at);
+#endif
+  while (at < bytes.size() && !IsLetter(bytes[at])) at++;
+  return at;
 }
 
 // Where the text goes on at the next line, if that is of the same letters.
@@ -57,25 +85,6 @@ std::optional<size_t> NextLine(Bytes bytes, size_t at) {
   while (end < bytes.size() && IsLetter(bytes[end])) end++;
   const bool goes_on = end > at && (end == bytes.size() || kMayFollow.find(static_cast<char>(bytes[end])) != kMayFollow.npos);
   return goes_on ? std::optional(at) : std::nullopt;
-}
-
-// Those that are shorter are digests and keys, of which a text may have thousands. Hexadecimal digits are something else.
-void FindBase64(Bytes bytes, size_t members_max, std::vector<zip::Member>& found) {
-  constexpr uint64_t kLeast = 66;
-  // A line that ends with a word is not the first one.
-  constexpr uint64_t kWordMost = 16;
-  for (size_t at = FirstWord(bytes); at < bytes.size() && found.size() <= members_max; at++) {
-    if (!IsLetter(bytes[at])) continue;
-    const size_t start = at;
-    const bool begins_line = start == 0 || bytes[start - 1] == '\n';
-    uint64_t letters = 0;
-    bool is_hex = true;
-    for (std::optional<size_t> next = at; next; next = begins_line || letters > kWordMost ? NextLine(bytes, at) : std::nullopt) {
-      for (at = *next; at < bytes.size() && IsLetter(bytes[at]); at++, letters++) is_hex = is_hex && IsHex(bytes[at]);
-    }
-    const uint64_t size = letters * 3 / 4;
-    if (size >= kLeast && !is_hex) found.push_back({kBase64, false, false, start, at, size, true});
-  }
 }
 
 // How many bytes a line has, and where the next one begins. Nothing: it is the last one.
@@ -95,29 +104,6 @@ std::optional<Line> LineAt(Bytes bytes, size_t at) {
   return Line{count, bytes.subspan(at + 1, letters), static_cast<size_t>(end - rest.begin()) + at + letters + 2};
 }
 
-// A line that says so, then lines of which the first character says how long they are.
-void FindUuencoded(Bytes bytes, size_t members_max, std::vector<zip::Member>& found) {
-  constexpr std::string_view kBegin = "begin ";
-  for (size_t at = 0; at < bytes.size() && found.size() <= members_max; at++) {
-    at = FirstOf(bytes, at, kBegin);
-    if (at == bytes.size()) return;
-    const Bytes rest = bytes.subspan(at + kBegin.size());
-    if ((at > 0 && bytes[at - 1] != '\n') || rest.empty() || rest[0] < '0' || rest[0] > '7') continue;
-    const auto end = std::find(rest.begin(), rest.end(), '\n');
-    if (end == rest.end()) return;
-    const size_t start = bytes.size() - static_cast<size_t>(rest.end() - end) + 1;
-    uint64_t size = 0;
-    size_t next = start;
-    for (std::optional<Line> line = LineAt(bytes, next); line; line = LineAt(bytes, next)) {
-      size += line->bytes;
-      next = line->next;
-    }
-    if (size > 0) found.push_back({kUuencoded, false, false, start, next, size, true});
-    // What is in one of its lines begins none.
-    at = next - 1;
-  }
-}
-
 // Programs that open archives have their magic as well. A 7z has a sum of its first header, a cabinet its version.
 bool IsSevenZip(Bytes rest) {
   constexpr size_t kStart = 32;
@@ -126,62 +112,84 @@ bool IsSevenZip(Bytes rest) {
 }
 bool IsCabinet(Bytes rest) { return Has(rest, 24, "\3\1") && Word(rest, 8) <= rest.size() && Word(rest, 16) < Word(rest, 8); }
 
-// Archives behind other bytes, where 7z and programs that unpack themselves find them.
-void FindArchives(Bytes bytes, size_t members_max, std::vector<zip::Member>& found) {
-  const auto find = [&](std::string_view magic, bool (*is_one)(Bytes)) {
-    for (size_t at = FirstOf(bytes, 1, magic); at < bytes.size() && found.size() <= members_max; at = FirstOf(bytes, at + 1, magic)) {
-      if (is_one(bytes.subspan(at))) found.push_back({kAsItIs, false, false, at, bytes.size(), bytes.size() - at, true});
-    }
-  };
-  find(std::string_view("7z\xbc\xaf\x27\x1c\0", 7), IsSevenZip);
-  find(std::string_view("MSCF\0\0\0\0", 8), IsCabinet);
-}
-
 }  // namespace
 
-std::vector<zip::Member> Find(Bytes bytes, size_t members_max) {
-  std::vector<zip::Member> found;
-  FindArchives(bytes, members_max, found);
-  FindBase64(bytes, members_max, found);
-  FindUuencoded(bytes, members_max, found);
-  return found;
+// The first line of a text has none before it, by whose end the others are found.
+Finder::Finder(Bytes bytes, size_t members_max) : bytes_(bytes), members_max_(members_max) {
+  if (Has(bytes, 0, "begin ")) FindUuencoded(0);
 }
 
-std::optional<size_t> FindStream(Bytes bytes, size_t at) {
-  // More than a magic: what stands in a header of each.
-  const auto begins = [](Bytes rest) {
-    constexpr size_t kLeast = 14;
-    if (rest.size() < kLeast) return false;
-    switch (streams::KindOf(rest)) {
-      case streams::Kind::kGzip:
-        return rest[3] < 0x20 && (rest[8] == 0 || rest[8] == 2 || rest[8] == 4) && (rest[9] <= 13 || rest[9] == 0xff);
-      case streams::Kind::kBzip2:
-        return Has(rest, 4, "1AY&SY");
-      case streams::Kind::kXz:
-      case streams::Kind::kZstd:
-        return true;
-      default:
-        return false;
-    }
-  };
-  // Of each a byte that is seldom, and where it stands.
-  constexpr std::pair<int, size_t> kLetters[] = {{0x1f, 0}, {'&', 7}, {0xfd, 0}, {0xb5, 1}};
-  // One letter may be in every place, and another one in none of the whole content.
-  constexpr size_t kWindow = 4096;
-  for (size_t start = at; start < bytes.size(); start += kWindow) {
-    const size_t end = std::min(start + kWindow, bytes.size());
-    size_t first = end;
-    for (const auto& [letter, before] : kLetters) {
-      for (size_t place = start; place < first && bytes.size() - place > before; place++) {
-        const void* found = std::memchr(bytes.data() + place + before, letter, std::min(first - place, bytes.size() - before - place));
-        if (found == nullptr) break;
-        place = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data()) - before;
-        if (begins(bytes.subspan(place))) first = place;
-      }
-    }
-    if (first < end) return first;
+void Finder::Meet(const marks::Mark& mark) {
+  if (members_.size() > members_max_) return;
+  switch (mark.kind) {
+    case marks::Kind::kBase64:
+      if (!std::exchange(has_base64_, true)) FindBase64(mark.at);
+      return;
+    case marks::Kind::kUuencoded:
+      if (mark.at >= uuencoded_end_) FindUuencoded(mark.at);
+      return;
+    case marks::Kind::kSevenZip:
+      if (IsSevenZip(bytes_.subspan(mark.at))) AddArchive(mark.at);
+      return;
+    case marks::Kind::kCabinet:
+      if (IsCabinet(bytes_.subspan(mark.at))) AddArchive(mark.at);
+      return;
+    default:
+      return;
   }
-  return std::nullopt;
+}
+
+// Those that are shorter are digests and keys, of which a text may have thousands. Hexadecimal digits are something else.
+void Finder::FindBase64(size_t from) {
+  constexpr uint64_t kLeast = 66;
+  for (size_t at = NextStart(bytes_, from); at < bytes_.size() && members_.size() <= members_max_; at = NextStart(bytes_, at)) {
+    const size_t start = at;
+    const bool begins_line = start == 0 || bytes_[start - 1] == '\n';
+    uint64_t letters = 0;
+    bool is_hex = true;
+    for (std::optional<size_t> next = at; next; next = begins_line || letters > kWordMost ? NextLine(bytes_, at) : std::nullopt) {
+      for (at = *next; at < bytes_.size() && IsLetter(bytes_[at]); at++, letters++) is_hex = is_hex && IsHex(bytes_[at]);
+    }
+    const uint64_t size = letters * 3 / 4;
+    if (size >= kLeast && !is_hex) members_.push_back({kBase64, false, false, start, at, size, true});
+  }
+}
+
+// A line that says so, then lines of which the first character says how long they are.
+void Finder::FindUuencoded(size_t at) {
+  constexpr size_t kBegin = 6;
+  const Bytes rest = bytes_.subspan(at + kBegin);
+  const auto end = std::find(rest.begin(), rest.end(), '\n');
+  if (end == rest.end() || rest[0] < '0' || rest[0] > '7') return;
+  const size_t start = bytes_.size() - static_cast<size_t>(rest.end() - end) + 1;
+  uint64_t size = 0;
+  size_t next = start;
+  for (std::optional<Line> line = LineAt(bytes_, next); line; line = LineAt(bytes_, next)) {
+    size += line->bytes;
+    next = line->next;
+  }
+  if (size > 0) members_.push_back({kUuencoded, false, false, start, next, size, true});
+  // What is in one of its lines begins none.
+  uuencoded_end_ = next;
+}
+
+// Behind other bytes, where 7z and programs that unpack themselves find it.
+void Finder::AddArchive(size_t at) { members_.push_back({kAsItIs, false, false, at, bytes_.size(), bytes_.size() - at, true}); }
+
+bool BeginsStream(Bytes rest) {
+  constexpr size_t kLeast = 14;
+  if (rest.size() < kLeast) return false;
+  switch (streams::KindOf(rest)) {
+    case streams::Kind::kGzip:
+      return rest[3] < 0x20 && (rest[8] == 0 || rest[8] == 2 || rest[8] == 4) && (rest[9] <= 13 || rest[9] == 0xff);
+    case streams::Kind::kBzip2:
+      return Has(rest, 4, "1AY&SY");
+    case streams::Kind::kXz:
+    case streams::Kind::kZstd:
+      return true;
+    default:
+      return false;
+  }
 }
 
 streams::End DecodeBase64(Bytes data, streams::Output& output) {

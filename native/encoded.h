@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "bytes.h"
+#include "marks.h"
 #include "streams.h"
 #include "zip.h"
 
@@ -24,11 +24,29 @@ enum Method : uint16_t {
 
 inline bool IsMethod(uint16_t method) { return method >= kBase64 && method <= kZlib; }
 
-// No more than so many; one more says that there are.
-std::vector<zip::Member> Find(Bytes bytes, size_t members_max);
+// In one content, by marks that stand in it.
+class Finder {
+ public:
+  // No more members than so many; one more says that there are.
+  Finder(Bytes bytes, size_t members_max);
 
-// The next place from `at` on where a stream begins without doubt.
-std::optional<size_t> FindStream(Bytes bytes, size_t at);
+  void Meet(const marks::Mark& mark);
+  std::vector<zip::Member>& members() { return members_; }
+
+ private:
+  void FindBase64(size_t from);
+  void FindUuencoded(size_t at);
+  void AddArchive(size_t at);
+
+  const Bytes bytes_;
+  const size_t members_max_;
+  std::vector<zip::Member> members_;
+  bool has_base64_ = false;
+  size_t uuencoded_end_ = 0;
+};
+
+// More than a magic: what stands in a header of each.
+bool BeginsStream(Bytes rest);
 
 streams::End DecodeBase64(Bytes data, streams::Output& output);
 streams::End DecodeUuencoded(Bytes data, streams::Output& output);

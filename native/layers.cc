@@ -12,6 +12,7 @@
 #include "encoded.h"
 #include "foreign.h"
 #include "listed.h"
+#include "marks.h"
 #include "members.h"
 #include "pdf.h"
 #include "seven-zip.h"
@@ -107,34 +108,44 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   NoteSigned(bytes);
   if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
   if (dmg::IsForeign(bytes)) NoteEnd(streams::End::kForeign, "DMG");
-  if (zip::MayBeZip(bytes)) NoteZip(level, bytes);
-  if (!is_container) NoteEmbedded(level, bytes);
+  if (Has(bytes, 0, "PK")) return NoteZip(level, bytes);
+  NoteMarked(level, bytes, is_container);
 }
 
-// What is neither an archive nor compressed may have one inside: scripts and programs unpack it, and 7z finds it.
-void Layers::NoteEmbedded(uint32_t level, Bytes bytes) {
-  std::vector<zip::Member> members = encoded::Find(bytes, limits_.max_files);
-  NotePdf(bytes, members);
-  if (members.size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
-  NoteOpened(level, bytes, members);
-  NoteEmbeddedStreams(bytes);
-}
-
-void Layers::NoteEmbeddedStreams(Bytes bytes) {
-  uint64_t in_vain = 0;
-  for (std::optional<size_t> at = encoded::FindStream(bytes, 1); at;) {
-    const Bytes rest = bytes.subspan(*at);
-    Held held;
-    streams::Output output(&held, now_.bytes_left, deadline_);
-    const streams::Unpacked unpacked = streams::Unpack(streams::KindOf(rest), rest, output);
-    if (unpacked.end > streams::End::kForeign) return NoteEnd(unpacked.end, "embedded");
-    const bool is_one = unpacked.streams > 0;
-    if (is_one || unpacked.end == streams::End::kCut || output.size() >= kFew) Add(std::move(held));
-    // One that begins inside of what is none may be the one.
-    if (!is_one) in_vain += unpacked.consumed + output.size();
-    if (in_vain > bytes.size() + now_.bytes_left) return NoteEnd(streams::End::kDamaged, "embedded");
-    at = encoded::FindStream(bytes, *at + (is_one ? unpacked.consumed : 1));
+// What is neither an archive nor compressed may have one inside: scripts and programs unpack it, and 7z finds it. A zip may be anywhere.
+void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
+  encoded::Finder encoded(bytes, limits_.max_files);
+  EmbeddedStreams streams;
+  bool may_be_zip = false;
+  marks::Finder marks(bytes);
+  while (const std::optional<marks::Mark> mark = marks.Next()) {
+    may_be_zip = may_be_zip || zip::IsSign(bytes, *mark);
+    if (is_container && may_be_zip) break;
+    if (is_container || mark->at == 0) continue;
+    if (mark->kind == marks::Kind::kStream) NoteEmbeddedStream(bytes, mark->at, streams);
+    else encoded.Meet(*mark);
   }
+  if (may_be_zip) NoteZip(level, bytes);
+  if (is_container) return;
+  NotePdf(bytes, encoded.members());
+  if (encoded.members().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
+  NoteOpened(level, bytes, encoded.members());
+}
+
+void Layers::NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before) {
+  const Bytes rest = bytes.subspan(at);
+  if (before.have_failed || at < before.end || !encoded::BeginsStream(rest)) return;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  const streams::Unpacked unpacked = streams::Unpack(streams::KindOf(rest), rest, output);
+  const bool is_one = unpacked.streams > 0;
+  // One that begins inside of what is none may be the one.
+  if (is_one) before.end = at + unpacked.consumed;
+  else before.in_vain += unpacked.consumed + output.size();
+  const bool is_too_much = before.in_vain > bytes.size() + now_.bytes_left;
+  before.have_failed = unpacked.end > streams::End::kForeign || is_too_much;
+  if (before.have_failed) return NoteEnd(is_too_much ? streams::End::kDamaged : unpacked.end, "embedded");
+  if (is_one || unpacked.end == streams::End::kCut || output.size() >= kFew) Add(std::move(held));
 }
 
 // What has a predictor libclamav makes something else of.

@@ -85,6 +85,12 @@ class Layers {
     // To tell what libclamav has opened.
     uint64_t compared_bytes = 0;
   };
+  // Streams that begin among other bytes.
+  struct EmbeddedStreams {
+    size_t end = 0;
+    uint64_t in_vain = 0;
+    bool have_failed = false;
+  };
   // What a look starts from.
   struct State {
     uint64_t bytes_left;
@@ -104,8 +110,8 @@ class Layers {
   bool NoteSevenZip(uint32_t level, Bytes bytes);
   bool NoteListed(uint32_t level, Bytes bytes);
   void NoteZip(uint32_t level, Bytes bytes);
-  void NoteEmbedded(uint32_t level, Bytes bytes);
-  void NoteEmbeddedStreams(Bytes bytes);
+  void NoteMarked(uint32_t level, Bytes bytes, bool is_container);
+  void NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before);
   void NotePdf(Bytes bytes, std::vector<zip::Member>& members);
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members);
   void Await(uint32_t level, const std::vector<uint64_t>& sizes);

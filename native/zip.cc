@@ -304,24 +304,11 @@ class Reader {
   std::map<size_t, size_t> covers_;
 };
 
-bool HasMagic(Bytes bytes, std::string_view magic) {
-  const uint8_t* end = bytes.data() + bytes.size() - 1;
-  for (const uint8_t* at = bytes.data() + 2; at < end; at++) {
-    at = static_cast<const uint8_t*>(std::memchr(at, magic[2], static_cast<size_t>(end - at)));
-    if (at == nullptr) return false;
-    if (std::memcmp(at - 2, magic.data(), magic.size()) == 0) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
-bool MayBeZip(Bytes bytes) {
-  if (bytes.size() < 4) return false;
-  if (bytes[0] == 'P' && bytes[1] == 'K') return true;
-  // This is done for every content: by bytes that few contents have many of.
-  const size_t reach = std::min(bytes.size(), kCommentMax + kEndBytes);
-  return HasMagic(bytes.subspan(bytes.size() - reach), kEnd) || HasMagic(bytes, kLocal);
+bool IsSign(Bytes bytes, const marks::Mark& mark) {
+  const bool ends = mark.kind == marks::Kind::kZipEnd && bytes.size() - mark.at <= kCommentMax + kEndBytes;
+  return mark.kind == marks::Kind::kZipMember || ends;
 }
 
 Reading Read(Bytes bytes, size_t members_max) { return Reader(bytes, members_max).Read(); }

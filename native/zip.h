@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bytes.h"
+#include "marks.h"
 
 namespace sluice::zip {
 
@@ -42,8 +43,8 @@ struct Reading {
   std::string contradiction;
 };
 
-// Costs a look at the first and the last bytes of what is no zip.
-bool MayBeZip(Bytes bytes);
+// It may be one, by this mark in it.
+bool IsSign(Bytes bytes, const marks::Mark& mark);
 Reading Read(Bytes bytes, size_t members_max);
 
 }  // namespace sluice::zip

@@ -193,3 +193,23 @@ t.test('what can be read in a way that no library here has is incomplete', async
     t.equal(verdictOf(bytes), `incomplete: engine cannot unpack ${name}`, what);
   }
 });
+
+t.test('bytes are looked at many together, and what they say is found at each place', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const members = [{ name: 'wanted.com', content: wanted }];
+  const spelled: Record<string, Buffer> = {
+    'base64 of a word': Buffer.from(` BASE64 (${base64})`),
+    'base64 in lines that a line begins': Buffer.from(`<chunk>\n${base64.replace(/.{5}/g, '$&\n')}`),
+    uuencode: Buffer.from(`\n${uuencoded(wanted)}`),
+    '7z': sevenZip('-t7z')(members),
+    'a zip': sevenZip('-tzip')(members),
+    ...Object.fromEntries((['gz', 'bz2', 'xz', 'zst'] as const).map((kind) => [kind, compressors[kind](archive)])),
+  };
+  for (const [what, bytes] of Object.entries(spelled)) {
+    const missed = Array.from({ length: 100 }, (_, at) => at + 1).filter((at) => {
+      const found = verdictOf(Buffer.concat([Buffer.alloc(at, '- '), bytes]));
+      return found !== 'infected';
+    });
+    t.same(missed, [], what);
+  }
+});
