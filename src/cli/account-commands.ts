@@ -1,8 +1,7 @@
 // The commands about accounts: their arguments, options and help, and the exit code of what comes out.
 import type { Command } from 'commander';
 import { type Config, readConfig } from '../config/config.js';
-import { StoreError } from '../store/store-error.js';
-import { EXIT_CLEAN, EXIT_FAILED, environmentHelp, Refusal } from './output.js';
+import { EXIT_CLEAN, environmentHelp } from './output.js';
 import { findService } from './service-place.js';
 
 const COMMON_HELP = `
@@ -44,7 +43,10 @@ The key is named by its uuid or by its value. When it ends with 2 because Redis 
 database but not yet everywhere: run it again.
 ${COMMON_HELP}`;
 
-const DATA_DIR_OPTION = ['--data-dir <dir>', 'the data folder of the service, in place of what is looked for'] as const;
+export const DATA_DIR_OPTION = [
+  '--data-dir <dir>',
+  'the data folder of the service, in place of what is looked for',
+] as const;
 const JSON_OPTION = ['--json', 'print one JSON document', false] as const;
 
 /** Of every command about accounts. */
@@ -53,7 +55,7 @@ interface Common {
   readonly dataDir?: string;
 }
 
-type Place = Pick<Common, 'dataDir'>;
+export type Place = Pick<Common, 'dataDir'>;
 /** `work` resolves with the exit code. */
 type Run = (place: Place, work: (config: Config) => Promise<number>) => Promise<void>;
 type Work<Given> = (config: Config, given: Given) => Promise<void>;
@@ -87,11 +89,11 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
   const run: Run = async ({ dataDir }, work) => {
     // The reader has seen enough (`sluice user list | head -1`).
     process.stdout.on('error', () => undefined);
-    finish(await exitCodeOf(() => work(readConfig(findService(env, { dataDirectory: dataDir ?? null })))));
+    finish(await work(readConfig(findService(env, { dataDirectory: dataDir ?? null }))));
   };
   const runOnNew: Run = async ({ dataDir }, work) => {
     const { DATABASE_URL: _, ...rest } = env;
-    finish(await exitCodeOf(() => work(readConfig(dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir }))));
+    finish(await work(readConfig(dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir })));
   };
   const user = program.command('user').description('accounts: who has one, and what each may').helpCommand(false);
   addUserCommands(user, run);
@@ -194,15 +196,4 @@ function addKeyCommands(key: Command, run: Run): void {
     ['revoke', 'end a key for good', REVOKE_HELP],
     async () => (await users()).revokeUserKey,
   ).argument('<uuid>', "the key's uuid");
-}
-
-/** Resolves with the exit code. */
-async function exitCodeOf(work: () => Promise<number>): Promise<number> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof Refusal) && !(error instanceof StoreError)) throw error;
-    process.stderr.write(`${error.message}\n`);
-    return EXIT_FAILED;
-  }
 }

@@ -1,9 +1,10 @@
 // The command line: its commands, their options and help, and the exit code of whatever comes out.
 import { Command, CommanderError, type Option } from 'commander';
 import { ConfigError, readVersion } from '../config/config.js';
+import { StoreError } from '../store/store-error.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { addAccountCommands } from './account-commands.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE, environmentHelp } from './output.js';
+import { addAccountCommands, DATA_DIR_OPTION, type Place } from './account-commands.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE, environmentHelp, Refusal } from './output.js';
 
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES'];
 
@@ -32,7 +33,7 @@ ${environmentHelp(['DATA_DIR', 'ENGINE', 'ENGINE_GATES', 'SIGNATURES_DIR', 'SCAN
 
 const STATUS_HELP = `
 Engine and signatures, keys and quota, the database, and the journal of the history: how many rows wait for the database, and for how long.
-Where the server is, DATA_DIR knows, or /etc/sluice.env, ./data or /var/lib/sluice; PORT and HOST say it themselves.
+Where the server is, its data folder knows: --data-dir, DATA_DIR, or /etc/sluice.env, ./data or /var/lib/sluice; PORT and HOST say it themselves.
 Exit codes: 0 scans are served, 2 they are not, or no server answers, 78 wrong configuration.
 
 ${environmentHelp(['DATA_DIR', 'PORT', 'HOST'])}`;
@@ -74,8 +75,9 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .command('status')
     .description('what a server on this machine says of its parts')
     .option('--json', 'print one JSON document', false)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', STATUS_HELP)
-    .action(async (options: { json: boolean }) => {
+    .action(async (options: Place & { json: boolean }) => {
       exitCode = await (await import('./status.js')).status(options, env);
     });
   program
@@ -126,8 +128,18 @@ function exitCodeOf(error: unknown): number {
     process.stderr.write(`${error.message}\n`);
     return EXIT_CONFIG;
   }
+  if (error instanceof Refusal || error instanceof StoreError) {
+    process.stderr.write(`${error.message}\n`);
+    return EXIT_FAILED;
+  }
   process.stderr.write(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   return EXIT_SOFTWARE;
+}
+
+/** With the folder that was named; signatures can be in one that no service has used yet. */
+function placed(env: NodeJS.ProcessEnv, { dataDir }: Place): NodeJS.ProcessEnv {
+  const { DATABASE_URL: _, ...rest } = env;
+  return dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir };
 }
 
 const SIGNATURES_STATUS_HELP = `
@@ -168,25 +180,28 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .command('status')
     .description('what is in the signature folders, and what a server on this machine has loaded of it')
     .option('--json', 'print one JSON document', false)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', SIGNATURES_STATUS_HELP)
-    .action(async (options: { json: boolean }) => {
-      finish(await (await import('./signatures.js')).signaturesStatus(options, env));
+    .action(async (options: Place & { json: boolean }) => {
+      finish(await (await import('./signatures.js')).signaturesStatus(options, placed(env, options)));
     });
   signatures
     .command('check')
     .description('load signatures in this process and try the engine that they make')
     .argument('[folder...]', 'folders with signatures (default: the configured ones)')
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', SIGNATURES_CHECK_HELP)
-    .action(async (folders: string[]) => {
-      finish(await (await import('./signatures.js')).signaturesCheck(folders, env));
+    .action(async (folders: string[], place: Place) => {
+      finish(await (await import('./signatures.js')).signaturesCheck(folders, placed(env, place)));
     });
   signatures
     .command('tune')
     .description('learn from clean files what gates must not be made of (ENGINE_GATES)')
     .argument('<path...>', 'clean files, and folders of them')
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', SIGNATURES_TUNE_HELP)
-    .action(async (paths: string[]) => {
-      finish(await (await import('./signatures.js')).signaturesTune(paths, env));
+    .action(async (paths: string[], place: Place) => {
+      finish(await (await import('./signatures.js')).signaturesTune(paths, placed(env, place)));
     });
   signatures
     .command('update')
@@ -194,8 +209,9 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .option('--from <folder or URL>', 'take them from a folder, a mirror, or the URL of one file')
     .option('--into <folder>', 'where they go (default: the first configured folder that is not of the project)')
     .option('--yes', 'install freshclam without asking, where it is missing', false)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', SIGNATURES_UPDATE_HELP)
-    .action(async (options: { from?: string; into?: string; yes: boolean }) => {
-      finish(await (await import('./signatures-update.js')).signaturesUpdate(options, env));
+    .action(async (options: Place & { from?: string; into?: string; yes: boolean }) => {
+      finish(await (await import('./signatures-update.js')).signaturesUpdate(options, placed(env, options)));
     });
 }

@@ -1,8 +1,9 @@
 // `sluice status`: what a server on this machine says of its parts: engine, stores, and the journal of the history with its depth and age.
 import { z } from 'zod';
 import { reachableUrl, readConfig } from '../config/config.js';
+import { MEANINGS, standings } from '../engine/standing.js';
 import { EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
-import { findServiceIfAny } from './service-place.js';
+import { findService, findServiceIfAny } from './service-place.js';
 
 const TIMEOUT_MS = 5_000;
 
@@ -10,6 +11,7 @@ const part = z.looseObject({ status: z.string() });
 const readiness = z.object({
   status: z.string(),
   engine: part,
+  signatures: z.enum(standings).nullable(),
   admission: part,
   store: part,
   history: part.extend({
@@ -22,8 +24,12 @@ const readiness = z.object({
 type Readiness = z.infer<typeof readiness>;
 
 /** Resolves with the exit code: 0 when scans are served. */
-export async function status({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(findServiceIfAny(env) ?? env);
+export async function status(
+  { json, dataDir }: { readonly json: boolean; readonly dataDir?: string },
+  env: NodeJS.ProcessEnv,
+): Promise<number> {
+  const named = dataDir === undefined ? null : findService(env, { dataDirectory: dataDir });
+  const config = readConfig(named ?? findServiceIfAny(env) ?? env);
   const url = reachableUrl({ ...config, baseUrl: null }, config.port);
   let answer: Readiness;
   try {
@@ -31,7 +37,7 @@ export async function status({ json }: { readonly json: boolean }, env: NodeJS.P
     answer = readiness.parse(await response.json());
   } catch {
     process.stderr.write(
-      `sluice: no server of ours answers at ${url}; DATA_DIR, or PORT and HOST, say where to look\n`,
+      `sluice: no server of ours answers at ${url}; --data-dir, or PORT and HOST, say where to look\n`,
     );
     return EXIT_FAILED;
   }
@@ -39,13 +45,14 @@ export async function status({ json }: { readonly json: boolean }, env: NodeJS.P
   return answer.status === 'ready' ? EXIT_CLEAN : EXIT_FAILED;
 }
 
-function textOf({ status: whole, engine, admission, store, history }: Readiness): string {
+function textOf({ status: whole, engine, signatures, admission, store, history }: Readiness): string {
   const { waitingRows, waitingBytes, oldestAgeMs, damagedFiles } = history;
   const damage = damagedFiles === 0 ? '' : `; ${damagedFiles} damaged files of the journal were put aside`;
   const journal = `${waitingRows} rows (${waitingBytes} bytes) wait for the database, the oldest for ${(oldestAgeMs / 1000).toFixed(1)} s`;
   const lines = [
     `service    ${whole}`,
     `engine     ${described(engine)}`,
+    ...(signatures === null ? [] : [`signatures ${signatures}, ${MEANINGS[signatures]}`]),
     `admission  ${described(admission)}`,
     `store      ${described(store)}`,
     `history    ${described({ status: history.status, message: history['message'] })}; ${journal}${damage}`,

@@ -111,8 +111,12 @@ t.test('status and newer signatures are about the service whose folder it is, on
   t.teardown(() => server.stop());
   const elsewhere = temporaryFolder(t);
   const env = { DATA_DIR: data };
-  t.match(await sluice(elsewhere, env, 'status'), { code: 0, stdout: /^service {4}ready$/m });
-  t.match(await sluice(elsewhere, env, 'signatures', 'status'), { code: 0, stdout: 'The server has loaded them' });
+  const running = { code: 0, stdout: /^service {4}ready$.*^signatures other, without/ms };
+  t.match(await sluice(elsewhere, env, 'status'), running);
+  t.match(await sluice(elsewhere, {}, 'status', '--data-dir', data), running);
+  t.match(await sluice(elsewhere, env, 'status', '--data-dir', elsewhere), { code: 2, stderr: 'it has no database' });
+  const signatures = await sluice(elsewhere, {}, 'signatures', 'status', '--data-dir', data);
+  t.match(signatures, { code: 0, stdout: 'The server has loaded them' });
   const updated = await sluice(elsewhere, env, 'signatures', 'update', '--from', from);
   t.match(updated, {
     code: 0,
