@@ -126,7 +126,9 @@ export const NotedScans = z.object({
         examples: z.array(NotedScan).describe('The newest'),
       }),
     )
-    .describe('Scans without a verdict by reason, the most frequent first'),
+    .describe(
+      'Scans without a verdict by reason: first 422 and 5xx, then what was refused; of these the most frequent first',
+    ),
   slowest: z.array(NotedScan).describe('Of those that took a second or more'),
 });
 export type NotedScans = z.infer<typeof NotedScans>;
@@ -154,7 +156,10 @@ export async function notedScans(sql: Sql, nowMs: number): Promise<NotedScans> {
   });
 }
 
-/** The examples of each reason one after the other, the newest first. */
+/**
+ * The examples of each reason one after the other, the newest first. What clients did wrong comes last: they choose some of its words, and could crowd out
+ * what failed here.
+ */
 async function failedScans(sql: Queries, since: Date): Promise<readonly FailedScan[]> {
   return await sql<FailedScan[]>`
     WITH failed AS MATERIALIZED (
@@ -162,14 +167,14 @@ async function failedScans(sql: Queries, since: Date): Promise<readonly FailedSc
       WHERE status <> 200 AND creation_date >= ${since} ORDER BY creation_date DESC LIMIT ${FAILED_ROWS}
     ), reasons AS (
       SELECT status, error, count(*)::integer AS count, max(creation_date) AS last FROM failed GROUP BY status, error
-      ORDER BY count DESC, last DESC LIMIT ${REASONS}
+      ORDER BY status <> 422 AND status < 500, count DESC, last DESC LIMIT ${REASONS}
     ), examples AS (
       SELECT failed.*, count, last, row_number() OVER (PARTITION BY status, error ORDER BY creation_date DESC, id DESC) AS place
       FROM failed JOIN reasons USING (status, error)
     ), whole AS (SELECT min(creation_date) AS oldest, count(*) = ${FAILED_ROWS} AS is_cut FROM failed)
     SELECT ${notedColumns(sql)}, s.status, error AS reason, count, oldest, is_cut AS "isCut"
     FROM examples s CROSS JOIN whole LEFT JOIN users u ON u.id = user_id
-    WHERE place <= ${EXAMPLES} ORDER BY count DESC, last DESC, s.status, error, place`;
+    WHERE place <= ${EXAMPLES} ORDER BY s.status <> 422 AND s.status < 500, count DESC, last DESC, s.status, error, place`;
 }
 
 async function slowestScans(sql: Queries, since: Date): Promise<readonly z.infer<typeof NotedScan>[]> {

@@ -17,6 +17,9 @@ const FORGOTTEN = '1 hour';
 /** No page shows more. */
 const NODES_MAX = 200;
 
+const COPIED =
+  'another machine has a copy of this DATA_DIR: stop one of them, and remove the folder async there; until then accepted scans can fail';
+
 const NodeView = z
   .object({
     id: z.uuid().describe('Of the data folder, which processes of one machine share'),
@@ -66,6 +69,7 @@ export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pi
   const startedAt = new Date();
   let others: readonly Row[] = [];
   let isMissed = false;
+  let isCopied = false;
 
   async function say(): Promise<void> {
     const { engine, signatures, builtAt } = serving();
@@ -82,6 +86,16 @@ export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pi
       SELECT node_id, host, pid, version, engine, signatures, signatures_built::text, started_at, seen_at,
         seen_at < now() - ${SILENT}::interval AS is_silent
       FROM nodes WHERE process_id <> ${processId} ORDER BY host, pid LIMIT ${NODES_MAX}`;
+    warnOfCopy();
+  }
+
+  /** Each of the two takes the other's accepted scans for its own, without their contents. */
+  function warnOfCopy(): void {
+    const copy = others.find(
+      ({ node_id, host, seen_at }) => node_id === self.id && host !== self.host && seen_at > startedAt,
+    );
+    if (copy !== undefined && !isCopied) log.warn({ host: copy.host, pid: copy.pid }, COPIED);
+    isCopied = copy !== undefined;
   }
 
   const rounds = createRounds(SEEN_MS, async () => {

@@ -267,7 +267,10 @@ t.test('on two nodes', async (t) => {
       rowAt(Date.now() - daysAgo * dayMs, { userId: gone, status: 422, error: 'Scan incomplete: encrypted' });
     const rows = [slow(1, 999), slow(6, 1_000), slow(8, 9_000), slow(2, 2_500, gone)];
     const failed = [incomplete(1), incomplete(2), incomplete(3), incomplete(4), incomplete(8)];
-    await createRowStore(sql)([...rows, ...failed]);
+    const refused = Array.from({ length: 300 }, (_, index) =>
+      rowAt(Date.now() - dayMs - index, { userId: gone, status: 400, error: `unknown: ${index % 60}` }),
+    );
+    await createRowStore(sql)([...rows, ...failed, ...refused]);
     await sql`INSERT INTO refused_hours (user_id, window_start, refused)
       SELECT ${ada.user.id}, extract(epoch FROM date_trunc('hour', now()))::bigint - hours * 3600, refused
       FROM (VALUES (0, 3), (23, 4), (25, 100)) AS v (hours, refused)
@@ -275,7 +278,11 @@ t.test('on two nodes', async (t) => {
     const { days, since, errorsSince, errors, slowest, refusals } = await read();
     t.equal(days.length, 30);
     t.equal(errorsSince, since);
-    t.match(errors, [{ status: 422, reason: 'Scan incomplete: encrypted', count: 4 }, empty]);
+    t.match(errors, [
+      { status: 422, reason: 'Scan incomplete: encrypted', count: 4 },
+      { status: 400, count: 5 },
+    ]);
+    t.equal(errors.length, 50);
     t.same(
       errors[0]?.examples.map(({ id }) => id),
       failed.slice(0, 3).map(({ id }) => id),
@@ -328,6 +335,12 @@ t.test('on two nodes', async (t) => {
       const ids = ofSecond.filter(({ host }) => host !== 'silent').map(({ id }) => id);
       t.equal(new Set(ids).size, 2, 'processes of one machine share its id');
       await until(async () => (await nodes(first.url)).length === 4);
+      const own = (await nodes(first.url)).find(({ answers }) => answers);
+      await sql`
+        INSERT INTO nodes (process_id, node_id, host, pid, version, signatures, started_at, seen_at)
+        VALUES (gen_random_uuid(), ${own?.id ?? ''}, 'copied', 7, '1.0.0', 5, now(), now() + interval '1 minute')`;
+      await until(() => first.output().includes('another machine has a copy of this DATA_DIR'));
+      await sql`DELETE FROM nodes WHERE host = 'copied'`;
       const third = await startServer({ env, isSupervised: false });
       const rows = () => sql`SELECT FROM nodes WHERE pid = ${third.pid}`;
       await until(async () => (await rows()).length === 1);
