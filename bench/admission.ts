@@ -101,7 +101,7 @@ async function latency(redisUrl: string, databaseUrls: readonly [string, string]
       { name: 'in the process', env: { ...common, DATABASE_URL: databaseUrls[0] } },
       { name: 'over Redis', env: { ...common, DATABASE_URL: databaseUrls[1], REDIS_URL: redisUrl } },
     ].map(async ({ name, env }) => {
-      const server = await startServer({ env });
+      const server = await startServer({ isSupervised: true, env });
       const client = startLineProcess(await compile(loadProgram));
       await client.ask(`http ${server.port} ${API_KEY}`);
       return { name, server, client, p50: [] as number[], p99: [] as number[] };

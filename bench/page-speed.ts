@@ -112,7 +112,7 @@ async function measure(person: Person, url: string, name: string, path: string):
   return shift <= LAYOUT_SHIFT && interactive < INTERACTIVE_MS;
 }
 
-const server = await startServer({ env: { REGISTRATION: 'open' } });
+const server = await startServer({ isSupervised: true, env: { REGISTRATION: 'open' } });
 const browser = await startBrowser();
 try {
   const tenantPages = await fillTenant(server.url);

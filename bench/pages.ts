@@ -88,6 +88,7 @@ const { rounds, seconds, loads, load, figures } = settings.parse(command.opts())
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'));
 const server = await startServer({
+  isSupervised: true,
   env: { PLANS: 'LARGE:999999999', BOOTSTRAP_PLAN: 'LARGE', SCAN_THREADS: String(SCAN_THREADS) },
 });
 const clients: LineProcess[] = [];

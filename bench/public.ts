@@ -150,7 +150,7 @@ async function main({ url, key, ...load }: Chosen): Promise<void> {
     if (!(await measureAll({ ...load, url: url.replace(/\/+$/, ''), key }))) process.exitCode = 1;
     return;
   }
-  const server = await startServer({ env: { PLANS: 'LARGE:999999999', BOOTSTRAP_PLAN: 'LARGE' } });
+  const server = await startServer({ isSupervised: true, env: { PLANS: 'LARGE:999999999', BOOTSTRAP_PLAN: 'LARGE' } });
   try {
     if (!(await measureAll({ ...load, url: server.url, key: API_KEY }))) process.exitCode = 1;
   } finally {

@@ -3,6 +3,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Command } from 'commander';
 import postgres from 'postgres';
 import { ownSignaturesDirectory } from '../src/paths.js';
@@ -131,7 +132,7 @@ async function measure(): Promise<Costs> {
 
 async function settled(pid: number): Promise<void> {
   await untilIdle(pid);
-  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  await delay(SETTLE_MS);
 }
 
 function costRows(costs: Costs): string[][] {

@@ -52,6 +52,7 @@ const postgres = await startPostgres();
 const redis = await startRedis();
 const databaseUrl = await postgres.database();
 const server = await startServer({
+  isSupervised: true,
   env: {
     DATABASE_URL: databaseUrl,
     REDIS_URL: redis.url,

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { makeAccount } from '../test/fixtures/another-account.js';
@@ -50,7 +51,7 @@ try {
     for (const id of ids) {
       await ask(`${under}/${id}`, { method: 'PUT', headers, body: JSON.stringify({ enabled }) });
       // The rate of such requests is bounded.
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await delay(100);
     }
   };
   let sent = 0;

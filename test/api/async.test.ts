@@ -37,7 +37,7 @@ const env = {
 const Page = z.object({ content: z.array(Scan) });
 const Listed = Page.extend({ next: z.string().nullable() });
 
-onNodes(env, async (t, { one, other }) => {
+onNodes({ env }, async (t, { one, other }) => {
   const withKey = (key = API_KEY) => ({ headers: { 'X-API-KEY': key } });
 
   t.test('a file is accepted, and its verdict is at its address on any node', async (t) => {

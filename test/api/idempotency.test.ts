@@ -52,7 +52,7 @@ async function readAnswer(answer: Response) {
   return { status, headers, text, body, isReplayed: headers.get('idempotent-replayed') === 'true' };
 }
 
-onNodes(env, async (t, { one, other, database }) => {
+onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
   const { sql } = await open(t, database);
 
   /** Resolves when a request with the key is under way: what comes after it is the second one. */

@@ -1,4 +1,5 @@
 // What a key may ask for without taking a unit: one scan, the list of them, the account. Never another account's, and not too often.
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { makeAccount } from '../fixtures/another-account.js';
 import { enoughOfTheHour } from '../fixtures/hour.js';
@@ -37,10 +38,10 @@ const fields = [
 
 /** The rate has room for all that a test asks at once, and then for 20 a second. */
 async function calm(): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await delay(1_100);
 }
 
-onNodes({ REGISTRATION: 'open' }, async (t, { one, other }) => {
+onNodes({ env: { REGISTRATION: 'open' } }, async (t, { one, other }) => {
   const me = bearer((await signIn(one.url)).accessToken);
   const stranger = await makeAccount(one.url, 'stranger@example.com');
   const list = async (query = '', key = API_KEY) => {

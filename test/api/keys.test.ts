@@ -1,5 +1,4 @@
 // API keys and one's own account on real servers with the real sign-in: at once on every node, in one process and over Redis.
-import { readFileSync } from 'node:fs';
 import postgresDriver from 'postgres';
 import t from 'tap';
 import { z } from 'zod';
@@ -165,7 +164,7 @@ t.test('two servers over one Postgres and one Redis', async (t) => {
   });
 
   t.test('a server that dies between Postgres and Redis has given no 204, and its key is refused', async (t) => {
-    const third = await startServer({ env });
+    const third = await startServer({ isSupervised: true, env });
     t.teardown(() => third.stop());
     const { uuid, value } = Key.parse((await post(`${third.url}/web/keys`, { name: 'one' }, me)).body);
     t.equal(await scan(second.url, value), 200);
@@ -177,8 +176,7 @@ t.test('two servers over one Postgres and one Redis', async (t) => {
       () => 'cut off',
     );
     await until(async () => (await sql`SELECT FROM api_keys WHERE id = ${uuid} AND revoked_at IS NULL`).length === 0);
-    const server = readFileSync(`/proc/${third.pid}/task/${third.pid}/children`, 'utf8').trim();
-    process.kill(Number(server), 'SIGKILL');
+    process.kill(third.serverPid(), 'SIGKILL');
     t.match(await answer, /^(cut off|503)$/);
     t.equal(await scan(second.url, value), 401, 'while Redis hangs');
     redis.signal('SIGCONT');

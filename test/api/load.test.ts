@@ -1,5 +1,6 @@
 // Many, slow, stalled and vanishing clients: memory stays inside its bound, everybody gets an answer or a closed connection.
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
@@ -28,7 +29,7 @@ async function peakBytes(of: TestServer, work: Promise<unknown>): Promise<number
     done = true;
   });
   while (!done) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await delay(5);
     peak = Math.max(peak, of.residentBytes());
     await fetch(`${of.url}/livez`).then((response) => response.arrayBuffer());
   }

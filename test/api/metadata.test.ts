@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { z } from 'zod';
 import { makeAccount } from '../fixtures/another-account.js';
@@ -39,10 +40,10 @@ function form(...fields: readonly (readonly [string, string | Blob])[]): FormDat
 }
 const file = ['file', new Blob(['hello'])] as const;
 
-onNodes(env, async (t, { one, other }) => {
+onNodes({ env }, async (t, { one, other }) => {
   /** The rate of these questions is bounded. */
   async function read(url: string): ReturnType<typeof ask> {
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await delay(60);
     return ask(url, { headers: key });
   }
 
@@ -84,7 +85,7 @@ onNodes(env, async (t, { one, other }) => {
     const content = z.object({ content: z.array(z.object({ metadata: z.unknown(), url: z.unknown() })) });
     let listed = content.parse({ content: [] });
     await until(async () => {
-      await new Promise((resolve) => setTimeout(resolve, 60));
+      await delay(60);
       listed = content.parse((await ask(`${other.url}/api/v1/scans`, { headers: key })).body);
       return listed.content.length === Object.keys(ways).length;
     });

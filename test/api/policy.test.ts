@@ -19,7 +19,7 @@ function sealed(text: string): Buffer {
 const rejected = { status: 422, body: { message: 'Scan incomplete: content is encrypted' } };
 const suspected = { status: 200, body: { infected: true, virusName: /^Heuristics\.PDF\./ } };
 
-onNodes({ VERDICT_CACHE: 'shared' }, async (t, { one, other }) => {
+onNodes({ env: { VERDICT_CACHE: 'shared' } }, async (t, { one, other }) => {
   const post = async (
     server: TestServer,
     headers: Record<string, string> | Headers,

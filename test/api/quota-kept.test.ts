@@ -1,4 +1,5 @@
 // What is taken and what came back stays so, over the wire: through restarts, upgrades and kills, over several nodes, and whatever the clock does.
+import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -33,13 +34,13 @@ async function abortUploads(server: TestServer, count: number): Promise<void> {
 
 /** Counts are in Postgres within a second: it is the time itself that is waited for. */
 async function copied(): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  await delay(1_500);
 }
 
 /** Each way in which one process goes and another one comes, with the same directory. */
 async function through(t: Test, env: Readonly<Record<string, string>>): Promise<void> {
   const directory = temporaryFolder(t);
-  const start = (): Promise<TestServer> => startServer({ directory, env: { ...PLAN, ...env } });
+  const start = (): Promise<TestServer> => startServer({ isSupervised: true, directory, env: { ...PLAN, ...env } });
   let server = await start();
   t.teardown(() => server.stop('SIGKILL'));
   await enoughOfTheHour(TEST_MS);

@@ -1,5 +1,6 @@
 // A body that the server hasn't read waits at the client: what the kernel holds of it is what one turn of the event loop reads.
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { openRaw } from '../fixtures/raw-http.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
@@ -28,7 +29,7 @@ async function untilStuck(serverPort: number, clientPort: number): Promise<numbe
     const now = unreadBytes(serverPort, clientPort);
     if (now > 0 && now === last) return now;
     last = now;
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await delay(300);
   }
 }
 

@@ -1,5 +1,6 @@
 // Requests that come behind each other over one connection, as many as a packet holds: what nobody reads is bounded, and who reads has no more than his turn.
 import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { startServer } from '../fixtures/server.js';
 import { upload } from '../fixtures/upload.js';
@@ -42,7 +43,7 @@ function open(t: Test): Socket {
 async function closed(socket: Socket): Promise<void> {
   while (!socket.destroyed) {
     socket.write('\r\n');
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await delay(50);
   }
 }
 

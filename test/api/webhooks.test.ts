@@ -48,7 +48,7 @@ async function make(t: Test, server: TestServer, receiver: Receiver, settings: o
   return id;
 }
 
-onNodes(env, async (t, { one, other }) => {
+onNodes({ env }, async (t, { one, other }) => {
   const [receiver = await startReceiver()] = receivers;
 
   t.test('a webhook is made, listed, changed, rotated and deleted, by the key and behind the sign-in', async (t) => {

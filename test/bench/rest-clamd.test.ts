@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import t from 'tap';
 import { startRestClamd } from '../../bench/contestants/http.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { childrenOf } from '../fixtures/processes.js';
 
 t.test('its clamd ends with it', async (t) => {
   const setting = { databaseDirectory: ownSignaturesDirectory, threads: 1, folder: tmpdir(), gatesStore: null };
   const { pid, stop } = await startRestClamd(setting, 1);
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim().split(' ');
+  const children = childrenOf(pid);
   t.equal(children.length, 1);
   t.match(readFileSync(`/proc/${children[0]}/comm`, 'latin1'), 'clamd');
   await stop();

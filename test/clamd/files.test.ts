@@ -332,7 +332,7 @@ t.test('a folder that hangs keeps nobody from the others, and no stop', { skip: 
   const hanging = await startHanging(t);
   if (hanging === null) return;
   const by = ['nsenter', '--target', String(hanging.process.pid), '--mount'];
-  const ours = await startOurs({ CLAMD_PATHS: `${hanging.folder}/dead,${share}` }, { by });
+  const ours = await startOurs({ CLAMD_PATHS: `${hanging.folder}/dead,${share}` }, { isSupervised: true, by });
   t.teardown(() => ours.server.stop('SIGKILL'));
   const talks = await Promise.all(Array.from({ length: 20 }, async () => await talk(t, ours.unix)));
   for (const { socket } of talks) socket.write(`zSCAN ${hanging.folder}/dead/file\0`);

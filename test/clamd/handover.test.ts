@@ -60,12 +60,10 @@ function byIcap(port: number): () => Promise<string> {
 
 t.test('no connection is refused or dropped, and no answer is wrong', async (t) => {
   const icapPort = await freePort();
-  const { server, unix, tcp } = await startOurs({
-    ICAP_PORT: String(icapPort),
-    ICAP_ACCOUNT: EMAIL,
-    PLANS: 'LARGE:1000000',
-    BOOTSTRAP_PLAN: 'LARGE',
-  });
+  const { server, unix, tcp } = await startOurs(
+    { ICAP_PORT: String(icapPort), ICAP_ACCOUNT: EMAIL, PLANS: 'LARGE:1000000', BOOTSTRAP_PLAN: 'LARGE' },
+    { isSupervised: true },
+  );
   t.teardown(() => server.stop('SIGKILL'));
   const session = createConnection(unix);
   t.teardown(() => session.destroy());

@@ -80,7 +80,7 @@ t.test('a process over its bound of memory takes no scan and is restarted', asyn
 t.test('two processes share the embedded database, with Redis for their counts', async (t) => {
   const env = { PROCESSES: '2', REDIS_URL: redis.url, PLANS: 'SMALL:30', BOOTSTRAP_PLAN: 'SMALL', SCAN_THREADS: '1' };
   await enoughOfTheHour(100_000);
-  const server = await startServer({ env });
+  const server = await startServer({ isSupervised: true, env });
   t.teardown(() => server.stop('SIGKILL'));
   for (const message of ['listening', 'signatures loaded']) {
     await server.printed(new RegExp(`(?:"msg":"(${message})"[\\s\\S]*){2}`));

@@ -29,7 +29,7 @@ t.test('without a shared socket there is one process, or none where several were
 });
 
 t.test('PROCESSES=auto: the log says what was chosen, and the server gets the number', async (t) => {
-  const server = await startServer({ env: { PROCESSES: 'auto', CORE_DUMPS: 'on' } });
+  const server = await startServer({ isSupervised: true, env: { PROCESSES: 'auto', CORE_DUMPS: 'on' } });
   t.teardown(() => server.stop('SIGKILL'));
   await server.printed(
     /"processes":(1),"because":"(?:cores|REDIS_URL is not set)","scanThreads":\d+,"msg":"PROCESSES=auto"/,

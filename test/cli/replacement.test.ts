@@ -42,7 +42,10 @@ t.test('replaced on SIGUSR2 again and again, under load, no request fails', asyn
 t.test(
   'the embedded database and its counts outlive the process: a replacement under load, to the last unit',
   async (t) => {
-    const server = await startServer({ env: { PLANS: 'SMALL:300', BOOTSTRAP_PLAN: 'SMALL', SCAN_THREADS: '2' } });
+    const server = await startServer({
+      isSupervised: true,
+      env: { PLANS: 'SMALL:300', BOOTSTRAP_PLAN: 'SMALL', SCAN_THREADS: '2' },
+    });
     t.teardown(() => server.stop('SIGKILL'));
     await enoughOfTheHour(120_000);
     const keepAlive = new Agent({ keepAlive: true, maxSockets: 4 });

@@ -88,7 +88,11 @@ t.test("what another user has left in a folder where all may write is nobody's s
 t.test('the service is found in ./data and by its folder, beside its server and when it has stopped', async (t) => {
   const directory = temporaryFolder(t);
   const data = join(directory, 'data');
-  const server = await startServer({ directory, env: { DATA_DIR: data, BASE_URL: 'https://scan.example.com' } });
+  const server = await startServer({
+    isSupervised: true,
+    directory,
+    env: { DATA_DIR: data, BASE_URL: 'https://scan.example.com' },
+  });
   t.teardown(() => server.stop());
   const elsewhere = temporaryFolder(t);
   const listed = { code: 0, stderr: '', stdout: 'admin@sluice.local' };
@@ -107,7 +111,7 @@ t.test('status and newer signatures are about the service whose folder it is, on
   const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.Old', 'an old mark') });
   const from = databaseFolder(t, { 'b.ndb': bodySignature('Test.New', 'a new mark') });
   const port = String(await freePort());
-  const server = await startServer({ env: { DATA_DIR: data, PORT: port, SIGNATURES_DIR: folder } });
+  const server = await startServer({ isSupervised: true, env: { DATA_DIR: data, PORT: port, SIGNATURES_DIR: folder } });
   t.teardown(() => server.stop());
   const elsewhere = temporaryFolder(t);
   const env = { DATA_DIR: data };
@@ -160,6 +164,7 @@ t.test('of a service with a database of its own, the data folder has the address
   t.same([...(await sql`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`)], []);
 
   const server = await startServer({
+    isSupervised: true,
     env: { DATABASE_URL: url, PLANS: 'FREE:7,BUSINESS:70', STRIPE_API_BASE: 'http://127.0.0.1:9' },
   });
   t.teardown(() => server.stop());

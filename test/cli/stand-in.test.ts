@@ -105,7 +105,7 @@ t.test('only ClamAV, where it is asked for', async (t) => {
 
 // The last one on the bare machine: it gets the addon.
 t.test('it serves by rules alone and says so, until ClamAV is there', async (t) => {
-  const server = await startServer({ main, env: { SIGNATURES_POLL_SECONDS: '0' } });
+  const server = await startServer({ isSupervised: true, main, env: { SIGNATURES_POLL_SECONDS: '0' } });
   t.teardown(() => server.stop());
   const because = 'The native engine is not built';
   const ready = await fetch(`${server.url}/readyz`);

@@ -1,13 +1,14 @@
 // `npm start` and its server process, ended as terminals, service managers and accidents end them.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, packageJsonPath } from '../../src/paths.js';
 import { MAJOR } from '../../src/store/embedded/connection.js';
 import { seedMigrated } from '../fixtures/embedded-template.js';
+import { childrenOf } from '../fixtures/processes.js';
 import { until } from '../fixtures/until.js';
 
 interface Program {
@@ -29,13 +30,8 @@ function isThere(pid: number): boolean {
   }
 }
 
-/** Proc(5). */
 function descendants(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-    .trim()
-    .split(' ')
-    .filter(Boolean)
-    .map(Number);
+  const children = childrenOf(pid);
   return [...children, ...children.flatMap(descendants)];
 }
 

@@ -54,7 +54,7 @@ export class Node {
   }
 
   async start(): Promise<void> {
-    this.#server = await startServer({ directory: this.folder, env: this.#env });
+    this.#server = await startServer({ isSupervised: true, directory: this.folder, env: this.#env });
     await this.ready();
   }
 

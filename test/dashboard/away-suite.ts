@@ -1,5 +1,6 @@
 // The server is away in the middle of what people do: nothing that they have entered is lost, one line says what is the matter, and all goes on by itself.
 // `STOPPED_SECONDS=30` has it away for as long as a restart may take.
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { startReceiver } from '../fixtures/receiver.js';
 import { EMAIL } from '../fixtures/sign-in.js';
@@ -37,7 +38,7 @@ export async function awaySuite(tap: Subtest, setting: Setting): Promise<void> {
       page.on('load', () => loads.set(name, (loads.get(name) ?? 0) + 1));
     }
     await setting.whileStopped(async () => {
-      const time = new Promise((resolve) => setTimeout(resolve, STOPPED_MS));
+      const time = delay(STOPPED_MS);
       await Promise.all(flows.map((flow) => whileAway(t, flow)));
       await time;
     });

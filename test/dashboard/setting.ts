@@ -37,6 +37,7 @@ export async function startSetting(env: Readonly<Record<string, string>> = {}): 
   const crashes = { [REFUSED]: { crashes: 2, lastMs: Date.now() } };
   writeFileSync(join(directory, 'data', 'crash-suspects.json'), JSON.stringify(crashes));
   const settings: ServerSettings = {
+    isSupervised: true,
     directory,
     env: {
       REGISTRATION: 'open',

@@ -59,7 +59,7 @@ const env = {
 };
 const [portOne, portTwo, adminPort] = [await freePort(), await freePort(), await freePort()];
 const startNode = (port: number, more: Readonly<Record<string, string>> = {}): Promise<TestServer> =>
-  startServer({ env: { ...env, PORT: String(port), ...more } });
+  startServer({ isSupervised: true, env: { ...env, PORT: String(port), ...more } });
 // One of each of the libraries that may serve HTTP, where both are there.
 const one = await startNode(portOne, { ADMIN_PORT: String(adminPort), HTTP_SERVER: 'auto' });
 const two = await startNode(portTwo, { HTTP_SERVER: 'node' });

@@ -27,7 +27,7 @@ async function run(program: string, args: readonly string[], env: Readonly<Recor
 t.test('examples', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-examples-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  const { url, stop } = await startServer();
+  const { url, stop } = await startServer({ isSupervised: true });
   t.teardown(() => stop());
   const clean = join(folder, 'clean.txt');
   writeFileSync(clean, 'nothing here');

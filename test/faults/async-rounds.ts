@@ -68,7 +68,7 @@ export async function runAsyncRounds(options: AsyncRoundsOptions): Promise<Async
           REDIS_URL: stores[1].url,
           BOOTSTRAP_EMAIL: 'faults@example.com',
         };
-  const start = (directory: string): Promise<TestServer> => startServer({ directory, env });
+  const start = (directory: string): Promise<TestServer> => startServer({ isSupervised: true, directory, env });
   const nodes: Node[] = [];
   const accepted: Accepted = new Map();
   const kills = { server: 0, all: 0 };

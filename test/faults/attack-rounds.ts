@@ -43,7 +43,7 @@ const INFECTED_EVERY = 10;
 
 export async function runAttack({ seconds, onSecond }: AttackOptions): Promise<AttackReport> {
   const plans = 'FREE:900000000,BUSINESS:900000000';
-  const server = await startServer({ env: { PLANS: plans, REGISTRATION: 'open' } });
+  const server = await startServer({ isSupervised: true, env: { PLANS: plans, REGISTRATION: 'open' } });
   const behaved = createBehaved(server);
   let residentMiB = 0;
   try {

@@ -61,6 +61,7 @@ export async function runCrashes({ rounds, kind, clients, env = {}, onRound }: C
   const others: Record<string, number> = {};
   const problems: string[] = [];
   const settings = {
+    isSupervised: true,
     directory,
     env: {
       ...faultEnvironment,

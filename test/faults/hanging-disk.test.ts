@@ -23,6 +23,7 @@ t.test('a disk that hangs', async (t) => {
   const library = join(folder, 'hanging-disk.so');
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
   const server = await startServer({
+    isSupervised: true,
     env: { LD_PRELOAD: library, HANG_DIR: folder, UPLOAD_TIMEOUT_MS: String(DEADLINE_MS) },
   });
   t.teardown(() => server.stop('SIGKILL'));

@@ -1,7 +1,7 @@
 // Scans that burn a core each and never end, one for each thread, while others scan: what those get, and how late.
-import { readFileSync } from 'node:fs';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
+import { childrenOf } from '../fixtures/processes.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
@@ -30,6 +30,7 @@ export async function runHangs(options: HangOptions): Promise<HangReport> {
   const postgres = await startPostgres();
   const redis = await startRedis();
   const server = await startServer({
+    isSupervised: true,
     env: {
       ...faultEnvironment,
       DATABASE_URL: await postgres.database(),
@@ -79,9 +80,4 @@ export async function runHangs(options: HangOptions): Promise<HangReport> {
     if (!['200', '503'].includes(outcome)) problems.push(`beside scans that hang others got ${outcome}`);
   }
   return { others, slowestMs: Math.round(slowestMs), replaced, problems };
-}
-
-function childrenOf(pid: number): number[] {
-  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
-  return text === '' ? [] : text.split(' ').map(Number);
 }

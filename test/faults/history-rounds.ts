@@ -1,12 +1,12 @@
 // Rounds of load and disaster: the server, its supervisor and its database killed at random moments, its stores stopped for seconds or
 // crashed, and the answers of clients compared with what is kept.
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
-import { childrenOf, databaseOf } from '../fixtures/processes.js';
+import { childrenOf, databaseOf, programOf } from '../fixtures/processes.js';
 import { type RedisServer, startRedis } from '../fixtures/redis.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
@@ -67,7 +67,11 @@ export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
   };
   try {
     for (let round = 1; round <= options.rounds; round += 1) {
-      const server = await startServer({ directory, env: environmentOf(url, stores?.redis ?? null) });
+      const server = await startServer({
+        isSupervised: true,
+        directory,
+        env: environmentOf(url, stores?.redis ?? null),
+      });
       if (url !== null) {
         const store = await openPostgres({ kind: 'url', url });
         await drained(server);
@@ -197,9 +201,8 @@ async function resume(stores: Stores | null): Promise<void> {
 /** The supervisor last, where more is killed: the server is given no moment to notice that something is gone. */
 async function kill(server: TestServer, what: Kill): Promise<void> {
   for (const child of what === 'supervisor' ? [] : childrenOf(server.pid).reverse()) {
-    const isDatabase = readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0]?.endsWith('/postgres') === true;
     // One that is stopped would keep the next one waiting for its end.
-    if (what === 'all' || !isDatabase) process.kill(child, 'SIGKILL');
+    if (what === 'all' || !programOf(child).endsWith('/postgres')) process.kill(child, 'SIGKILL');
   }
   await server.stop('SIGKILL');
 }

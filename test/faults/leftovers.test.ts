@@ -1,6 +1,7 @@
 // What a killed process had unpacked is gone when the next one serves; `KILLS=200` is the long form.
 import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { gzip, tar, zip } from '../fixtures/archives.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -39,6 +40,7 @@ t.test('a process that is killed while it unpacks leaves nothing behind for long
   const large = { name: 'large', content: Buffer.alloc(100 * 1024 * 1024) };
   const contents = [zip([large]), gzip(tar([large]))];
   const server = await startServer({
+    isSupervised: true,
     env: {
       DATABASE_URL: await postgres.database(),
       SCAN_THREADS: '2',
@@ -52,7 +54,7 @@ t.test('a process that is killed while it unpacks leaves nothing behind for long
   for (let kill = 1; kill <= KILLS; kill += 1) {
     const pid = serverOf(server.pid);
     const scans = contents.map((content) => upload(server.url, content).catch(() => null));
-    await new Promise((resolve) => setTimeout(resolve, random() * LATEST_KILL_MS));
+    await delay(random() * LATEST_KILL_MS);
     const folders = foldersOf(pid);
     t.equal(folders.length, 1, `kill ${kill}: the process has its folder`);
     if (unpackedIn(folders) > 0) killedWhileUnpacking += 1;

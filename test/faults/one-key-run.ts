@@ -36,7 +36,10 @@ export async function runOneKey({ parallel, scansOfEach }: OneKeyOptions): Promi
   const postgres = await startPostgres();
   const url = await postgres.database();
   const plans = 'FREE:900000000,BUSINESS:900000000';
-  const server = await startServer({ env: { DATABASE_URL: url, BOOTSTRAP_EMAIL: 'faults@example.com', PLANS: plans } });
+  const server = await startServer({
+    isSupervised: true,
+    env: { DATABASE_URL: url, BOOTSTRAP_EMAIL: 'faults@example.com', PLANS: plans },
+  });
   const store = await openPostgres({ kind: 'url', url });
   const pool = new Pool(server.url, { connections: parallel });
   try {

@@ -33,7 +33,7 @@ export async function runPause({ seconds, scansPerSecond }: PauseOptions): Promi
   const postgres = await startPostgres();
   const url = await postgres.database();
   const env = { DATABASE_URL: url, BOOTSTRAP_EMAIL: 'faults@example.com', PLANS: 'BUSINESS:900000000' };
-  const server = await startServer({ env });
+  const server = await startServer({ isSupervised: true, env });
   const pool = new Pool(server.url, { connections: 32 });
   const store = await openPostgres({ kind: 'url', url });
   const answers: ScanAnswer[] = [];

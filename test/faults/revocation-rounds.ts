@@ -45,7 +45,7 @@ export async function runRevocations({ requests, random }: RevocationOptions): P
     DATABASE_URL: databaseUrl,
     REDIS_URL: redis.url,
   };
-  const servers = [await startServer({ env }), await startServer({ env })];
+  const servers = [await startServer({ isSupervised: true, env }), await startServer({ env })];
   const store = await openPostgres({ kind: 'url', url: databaseUrl });
   const pools = servers.map(({ url }) => new Pool(url, { connections: CONNECTIONS }));
   const report = { rounds: 0, requests: 0, admitted: 0, askedAfter: 0, problems: [] as string[] };

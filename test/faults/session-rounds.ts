@@ -37,7 +37,7 @@ const SERVERS = 4;
 export async function runSessionRounds({ rounds, random }: SessionRoundsOptions): Promise<SessionReport> {
   const postgres = await startPostgres();
   const env = { DATABASE_URL: await postgres.database(), BOOTSTRAP_EMAIL: EMAIL };
-  const servers = await Promise.all(Array.from({ length: SERVERS }, () => startServer({ env })));
+  const servers = await Promise.all(Array.from({ length: SERVERS }, () => startServer({ isSupervised: true, env })));
   const counts = { loginsAfter: 0, loginsBefore: 0, refreshed: 0 };
   const problems: string[] = [];
   const any = (): string => servers[Math.floor(random() * SERVERS)]?.url ?? '';

@@ -16,7 +16,7 @@ t.test('an ended session is refused by four servers at once, whatever was under 
 
 t.test('a scan that was let in before its session ended is answered, and the next one refused', async (t) => {
   const postgres = await startPostgres();
-  const server = await startServer({ env: { DATABASE_URL: await postgres.database() } });
+  const server = await startServer({ isSupervised: true, env: { DATABASE_URL: await postgres.database() } });
   const { accessToken } = await signIn(server.url);
   const head = '--B\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nbeginning, ';
   const tail = 'end\r\n--B--\r\n';

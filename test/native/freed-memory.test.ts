@@ -21,15 +21,15 @@ const PROCESS = `
   ${addon}
   const { once } = require('node:events');
   const { Worker } = require('node:worker_threads');
-  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const { setTimeout: delay } = require('node:timers/promises');
   (async () => {
     // From then on what is freed is kept.
     addon.giveMemoryBack();
-    await pause(200);
+    await delay(200);
     await once(new Worker(${JSON.stringify(THREAD)}, { eval: true }), 'message');
     const kept = process.memoryUsage.rss();
     addon.giveMemoryBack();
-    while (kept - process.memoryUsage.rss() < ${0.75 * BYTES}) await pause(20);
+    while (kept - process.memoryUsage.rss() < ${0.75 * BYTES}) await delay(20);
     process.exit();
   })();
 `;

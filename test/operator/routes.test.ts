@@ -62,7 +62,7 @@ t.test('on two nodes', async (t) => {
       INSERT INTO nodes (process_id, node_id, host, pid, version, engine, signatures, started_at, seen_at)
       VALUES (gen_random_uuid(), gen_random_uuid(), ${host}, 7, '1.0.0', 'ClamAV', 5, now() - interval '1 day', now() - ${age}::interval)`;
   }
-  const second = await startServer({ env: { ...env, PROCESSES: '2' }, directory });
+  const second = await startServer({ isSupervised: true, env: { ...env, PROCESSES: '2' }, directory });
   t.teardown(() => Promise.all([first.stop(), second.stop()]));
   const admin = await signIn(first.url);
   const registered = await post(`${first.url}/web/auth/register`, ADA);
@@ -341,7 +341,7 @@ t.test('on two nodes', async (t) => {
         VALUES (gen_random_uuid(), ${own?.id ?? ''}, 'copied', 7, '1.0.0', 5, now(), now() + interval '1 minute')`;
       await until(() => first.output().includes('another machine has a copy of this DATA_DIR'));
       await sql`DELETE FROM nodes WHERE host = 'copied'`;
-      const third = await startServer({ env, isSupervised: false });
+      const third = await startServer({ env });
       const rows = () => sql`SELECT FROM nodes WHERE pid = ${third.pid}`;
       await until(async () => (await rows()).length === 1);
       await third.stop();
@@ -370,7 +370,7 @@ t.test('on two nodes', async (t) => {
   });
 
   t.test("newer signatures come on an operator's word, one update at a time", async (t) => {
-    const node = await startServer({ env, isSupervised: false });
+    const node = await startServer({ env });
     t.teardown(() => node.stop());
     const url = `${node.url}/web/admin/signatures/update`;
     const both = await Promise.all([send('POST', url, admin.accessToken), send('POST', url, admin.accessToken)]);

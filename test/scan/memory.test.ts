@@ -1,4 +1,5 @@
 // The memory of contents: never over its budget, shared between accounts, nobody stuck in it, nothing left behind.
+import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { type Failure, Unavailable } from '../../src/errors.js';
@@ -228,7 +229,7 @@ t.test('an account that has more loses what it has kept for longest, when anothe
   const waiting = second.at(-1);
   t.ok(waiting?.isWaiting());
   nowMs += 900;
-  await new Promise((resolve) => setTimeout(resolve, 250));
+  await delay(250);
   t.equal(memory.ended, 0, 'the others may still end by themselves');
   nowMs += 200;
   await until(() => !waiting?.isWaiting());
@@ -248,7 +249,7 @@ t.test('a wait for what other accounts have ends in time', async (t) => {
   const late = second.at(-1);
   if (late === undefined) throw new Error('nobody waits');
   nowMs += 899;
-  await new Promise((resolve) => setTimeout(resolve, 250));
+  await delay(250);
   t.ok(late.isWaiting());
   nowMs += 1;
   await until(() => late.refused !== null);
@@ -265,7 +266,7 @@ t.test('a wait for what the own account has ends only when the upload could have
   const late = held.at(-1);
   if (late === undefined) throw new Error('nobody waits');
   nowMs += 119_999;
-  await new Promise((resolve) => setTimeout(resolve, 250));
+  await delay(250);
   t.ok(late.isWaiting());
   nowMs += 1;
   await until(() => late.refused !== null);

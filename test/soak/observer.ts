@@ -1,6 +1,6 @@
 // What the processes of a service hold, seen from outside (proc(5)): private memory, open descriptors, threads.
 import { readdirSync, readFileSync } from 'node:fs';
-import { childrenOf } from '../fixtures/processes.js';
+import { childrenOf, programOf } from '../fixtures/processes.js';
 
 export interface Held {
   /** Bytes that no other process has: what its end would give back. */
@@ -47,13 +47,5 @@ function heldBy(pid: number): Held {
     };
   } catch {
     return NOTHING;
-  }
-}
-
-function programOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] ?? '';
-  } catch {
-    return '';
   }
 }

@@ -116,6 +116,7 @@ async function startService(directory: string, url: string | null, stores: Store
   const icapPort = await freePort();
   mkdirSync(join(directory, 'data'), { recursive: true });
   const server = await startServer({
+    isSupervised: true,
     directory,
     env: {
       PLANS: 'BUSINESS:900000000',

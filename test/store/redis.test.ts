@@ -1,4 +1,5 @@
 // Redis that goes away, stalls, forgets and comes back: keys and quota go on from Postgres, exact, and nobody waits for long.
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { createKey, revokeInPostgres } from '../../src/account/keys.js';
 import { hashOfKey } from '../../src/store/keys.js';
@@ -228,7 +229,7 @@ t.test('one node after the other uses a Redis again: exactly the limit meanwhile
   await until(() => one.store.problem() !== null);
   far.mend();
   while (one.store.problem() !== null || other.store.problem() !== null) {
-    await Promise.all([ask(1), new Promise((resolve) => setTimeout(resolve, 100))]);
+    await Promise.all([ask(1), delay(100)]);
   }
   t.ok(counts.admitted > 30, `${counts.admitted} while they came back`);
   await Promise.all(Array.from({ length: LIMIT }, () => ask(1)));

@@ -31,7 +31,7 @@ function rightsOf(pid: number): Rights[] {
 const isRoot = process.getuid?.() === 0;
 
 t.test('every thread of a process that scans has lost them, also after a handover and a reload', async (t) => {
-  const server = await startServer({ env: { SCAN_THREADS: '2' } });
+  const server = await startServer({ isSupervised: true, env: { SCAN_THREADS: '2' } });
   t.teardown(() => server.stop());
 
   async function scansWithoutRights(): Promise<void> {
@@ -59,7 +59,7 @@ t.test('every thread of a process that scans has lost them, also after a handove
 });
 
 t.test('who can not take them away says so', async (t) => {
-  const server = await startServer({ isSupervised: false });
+  const server = await startServer();
   t.teardown(() => server.stop());
   t.equal(server.output().includes("the process that scans has root's capabilities"), isRoot);
 });

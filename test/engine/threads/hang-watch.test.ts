@@ -1,6 +1,7 @@
 // What makes a content a suspect: a thread that works or sleeps on and on, and never a machine or a process that gives it no time.
 import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { type Running, start } from '../../fixtures/command.js';
@@ -49,7 +50,7 @@ t.test('content that was being scanned while the whole process stood still is no
     await running.line('begun');
     running.process.kill('SIGSTOP');
     // It is to stand still for so long.
-    await new Promise((resolve) => setTimeout(resolve, 4_000));
+    await delay(4_000);
     running.process.kill('SIGCONT');
     const { stdout, stderr } = await running.ended;
     // On a busy machine the scan may have ended before all stood still: once more.

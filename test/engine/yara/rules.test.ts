@@ -10,6 +10,7 @@ import { loadRules, validateRules } from '../../../src/engine/yara/rules.js';
 import { ownSignaturesDirectory } from '../../../src/paths.js';
 import { zip } from '../../fixtures/archives.js';
 import { outcomeOf, startEngine } from '../../fixtures/engines.js';
+import { childrenOf } from '../../fixtures/processes.js';
 import { eicar } from '../../fixtures/samples.js';
 import { until } from '../../fixtures/until.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../../native/engine.js';
@@ -223,11 +224,7 @@ t.test('a rule that never ends is reported, and the others are tried', async (t)
 
 /** The processes that try rules for this one. */
 function validations(parent = process.pid): number[] {
-  const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim();
-  return (children === '' ? [] : children.split(' ').map(Number)).filter((pid) => {
-    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-    return command.includes('rule-validation');
-  });
+  return childrenOf(parent).filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('rule-validation'));
 }
 
 /** A zombie that nobody here waits for has ended as well. */
