@@ -55,9 +55,10 @@ Stream StreamOf(std::string_view dictionary, size_t start, size_t end) {
 bool IsEncryption(std::string_view text, size_t first) {
   constexpr std::string_view kEncryption = "Encrypt";
   constexpr std::string_view kEndOfName = "/<>[]() \t\r\n";
-  const size_t start = text.rfind('/', first);
-  if (start == text.npos || first - start > kEncryption.size()) return false;
-  size_t at = start + 1;
+  const size_t from = first - std::min(first, kEncryption.size());
+  const size_t slash = text.substr(from, first - from).rfind('/');
+  if (slash == text.npos) return false;
+  size_t at = from + slash + 1;
   for (const char letter : kEncryption) {
     char read = at < text.size() ? text[at] : '\0';
     if (read == '#') {

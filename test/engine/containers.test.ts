@@ -156,6 +156,7 @@ t.test('no content has the same bytes looked at again and again', async (t) => {
       null,
     ],
     'beginnings of bzip2': [Buffer.concat([Buffer.from('text'), Buffer.alloc(4 * MIB, 'BZh91AY&SYabcd')]), null],
+    'letters of names in digits': [Buffer.concat([Buffer.from('%PDF-1.7\n'), Buffer.alloc(MIB, '#')]), null],
     'frames of nothing': [Buffer.alloc(MIB, Buffer.of(0x02, 0x21, 0x4c, 0x18)), null],
   };
   for (const [what, [content, alert]] of Object.entries(contents)) {
