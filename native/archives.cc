@@ -43,7 +43,6 @@ Archive ReadAr(Bytes bytes) {
   return archive;
 }
 
-constexpr size_t kBlock = 512;
 constexpr size_t kSizeAt = 124;
 constexpr size_t kSizeDigits = 12;
 constexpr size_t kSumAt = 148;
@@ -254,6 +253,18 @@ Archive ReadCpio(Bytes bytes, const CpioKind& kind) {
 }
 
 }  // namespace
+
+size_t SizeOfTar(Bytes bytes) {
+  size_t at = 0;
+  while (bytes.size() - at >= kBlock && IsHeader(bytes.subspan(at, kBlock))) {
+    const uint64_t size = NumberIn(bytes.subspan(at + kSizeAt, kSizeDigits)).value_or(0);
+    const uint64_t blocks = size / kBlock + (size % kBlock != 0 ? 1 : 0);
+    at += kBlock;
+    if (blocks > (bytes.size() - at) / kBlock) return bytes.size();
+    at += static_cast<size_t>(blocks) * kBlock;
+  }
+  return at;
+}
 
 std::vector<Archive> Read(Bytes bytes) {
   std::vector<Archive> found;

@@ -24,6 +24,10 @@ struct Archive {
   bool is_behind = false;
 };
 
+constexpr size_t kBlock = 512;
+// Of one that begins here, as far as its headers say; 0: none does.
+size_t SizeOfTar(Bytes bytes);
+
 // Most contents are none, some are more than one.
 std::vector<Archive> Read(Bytes bytes);
 

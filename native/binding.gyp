@@ -46,6 +46,7 @@
         "listed.cc",
         "seven-zip.cc",
         "layers.cc",
+        "layers-marked.cc",
         "tables.cc",
         "digests.cc",
         "expressions.cc",

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "archives.h"
 #include "byte-classes.h"
 
 namespace sluice::encoded {
@@ -74,9 +75,16 @@ size_t NextStart(Bytes bytes, size_t at) {
   return at;
 }
 
-// Where the text goes on at the next line, if that is of the same letters.
+// Some senders fill up each piece for itself, and mail programs read on.
+size_t BehindPadding(Bytes bytes, size_t at, uint64_t letters) {
+  const size_t padding = 4 - letters % 4;
+  return padding < 3 && Has(bytes, at, std::string_view("==").substr(0, padding)) ? at + padding : at;
+}
+
+// Where the text goes on, at once or at the next line, if that is of the same letters.
 std::optional<size_t> NextLine(Bytes bytes, size_t at) {
   constexpr std::string_view kMayFollow = "\r\n=<\"'&";
+  if (at < bytes.size() && at > 0 && bytes[at - 1] == '=' && IsLetter(bytes[at])) return at;
   if (at < bytes.size() && bytes[at] == '\r') at++;
   if (at >= bytes.size() || bytes[at] != '\n') return std::nullopt;
   at++;
@@ -105,8 +113,9 @@ std::optional<Line> LineAt(Bytes bytes, size_t at) {
 }
 
 // Programs that open archives have their magic as well. A 7z has a sum of its first header, a cabinet its version.
+constexpr size_t kSevenZipStart = 32;
 bool IsSevenZip(Bytes rest) {
-  constexpr size_t kStart = 32;
+  constexpr size_t kStart = kSevenZipStart;
   constexpr size_t kSummed = 12;
   return rest.size() >= kStart && crc32(0, rest.data() + kSummed, kStart - kSummed) == Word(rest, 8);
 }
@@ -114,9 +123,17 @@ bool IsCabinet(Bytes rest) { return Has(rest, 24, "\3\1") && Word(rest, 8) <= re
 
 }  // namespace
 
+// It is nothing else from its first line on, or has the frame that certificates have.
+bool IsBase64(Bytes bytes) {
+  constexpr size_t kLine = 60;
+  return Has(bytes, 0, "-----BEGIN ") || (bytes.size() > kLine && std::all_of(bytes.begin(), bytes.begin() + kLine, IsLetter));
+}
+
 // The first line of a text has none before it, by whose end the others are found.
 Finder::Finder(Bytes bytes, size_t members_max) : bytes_(bytes), members_max_(members_max) {
   if (Has(bytes, 0, "begin ")) FindUuencoded(0);
+  has_base64_ = IsBase64(bytes);
+  if (has_base64_) FindBase64(0);
 }
 
 void Finder::Meet(const marks::Mark& mark) {
@@ -129,10 +146,16 @@ void Finder::Meet(const marks::Mark& mark) {
       if (mark.at >= uuencoded_end_) FindUuencoded(mark.at);
       return;
     case marks::Kind::kSevenZip:
-      if (IsSevenZip(bytes_.subspan(mark.at))) AddArchive(mark.at);
+      if (IsSevenZip(bytes_.subspan(mark.at))) AddArchive(mark.at, kSevenZipStart + Long(bytes_, mark.at + 12) + Long(bytes_, mark.at + 20));
       return;
     case marks::Kind::kCabinet:
-      if (IsCabinet(bytes_.subspan(mark.at))) AddArchive(mark.at);
+      if (IsCabinet(bytes_.subspan(mark.at))) AddArchive(mark.at, Word(bytes_, mark.at + 8));
+      return;
+    case marks::Kind::kTar:
+      AddTar(mark.at);
+      return;
+    case marks::Kind::kQuoted:
+      CheckQuoted(mark.at);
       return;
     default:
       return;
@@ -146,11 +169,18 @@ void Finder::FindBase64(size_t from) {
     const size_t start = at;
     const bool begins_line = start == 0 || bytes_[start - 1] == '\n';
     uint64_t letters = 0;
+    uint64_t piece = 0;
+    uint64_t size = 0;
     bool is_hex = true;
     for (std::optional<size_t> next = at; next; next = begins_line || letters > kWordMost ? NextLine(bytes_, at) : std::nullopt) {
-      for (at = *next; at < bytes_.size() && IsLetter(bytes_[at]); at++, letters++) is_hex = is_hex && IsHex(bytes_[at]);
+      for (at = *next; at < bytes_.size() && IsLetter(bytes_[at]); at++, letters++, piece++) is_hex = is_hex && IsHex(bytes_[at]);
+      const size_t behind = BehindPadding(bytes_, at, piece);
+      if (behind == at || !NextLine(bytes_, behind)) continue;
+      at = behind;
+      size += piece * 3 / 4;
+      piece = 0;
     }
-    const uint64_t size = letters * 3 / 4;
+    size += piece * 3 / 4;
     if (size >= kLeast && !is_hex) members_.push_back({kBase64, false, false, start, at, size, true});
   }
 }
@@ -174,7 +204,32 @@ void Finder::FindUuencoded(size_t at) {
 }
 
 // Behind other bytes, where 7z and programs that unpack themselves find it.
-void Finder::AddArchive(size_t at) { members_.push_back({kAsItIs, false, false, at, bytes_.size(), bytes_.size() - at, true}); }
+void Finder::AddArchive(size_t at, uint64_t size) {
+  size = std::min<uint64_t>(size, bytes_.size() - at);
+  archived_bytes_ += size;
+  members_.push_back({kAsItIs, false, false, at, at + static_cast<size_t>(size), size, true});
+}
+
+// Those that begin at whole blocks are found without this.
+void Finder::AddTar(size_t at) {
+  const size_t size = at >= tar_end_ && at % archives::kBlock != 0 ? archives::SizeOfTar(bytes_.subspan(at)) : 0;
+  if (size == 0) return;
+  tar_end_ = at + size;
+  AddArchive(at, size);
+}
+
+void Finder::CheckQuoted(size_t at) {
+  constexpr size_t kFieldMost = 40;
+  const std::string_view text = TextOf(bytes_);
+  const std::string_view line = text.substr(at - std::min(at, kFieldMost), std::min(at, kFieldMost));
+  if (at < quoted_end_ || line.rfind(':') == line.npos || line.find_last_not_of(" \t\"") != line.rfind(':')) return;
+  quoted_end_ = std::min(text.find("\n--", at), text.size());
+  const std::string_view part = text.substr(at, quoted_end_ - at);
+  for (size_t place = part.find('='); place != part.npos && !has_odd_quotes_; place = part.find('=', place + 1)) {
+    const size_t behind = part.find_first_not_of(" \t", place + 1);
+    has_odd_quotes_ = behind > place + 1 && behind != part.npos && (part[behind] == '\n' || part[behind] == '\r');
+  }
+}
 
 bool BeginsStream(Bytes rest) {
   constexpr size_t kLeast = 14;
@@ -187,30 +242,38 @@ bool BeginsStream(Bytes rest) {
     case streams::Kind::kXz:
     case streams::Kind::kZstd:
       return true;
+    case streams::Kind::kLz4:
+      return rest[4] >> 6 == 1 && (rest[4] & 2) == 0 && (rest[5] & 0x8f) == 0;
     default:
       return false;
   }
 }
 
 streams::End DecodeBase64(Bytes data, streams::Output& output) {
-  std::array<uint8_t, 3 * 1024> decoded;
+  constexpr size_t kGroup = 3;
+  std::array<uint8_t, kGroup * 1024> decoded;
   size_t count = 0;
   uint32_t bits = 0;
   unsigned letters = 0;
+  const auto end_piece = [&] {
+    bits <<= 6 * (4 - letters);
+    if (letters >= 2) decoded[count++] = static_cast<uint8_t>(bits >> 16);
+    if (letters == 3) decoded[count++] = static_cast<uint8_t>(bits >> 8);
+    letters = 0;
+  };
   for (const uint8_t byte : data) {
-    if (!IsLetter(byte)) continue;
-    bits = bits << 6 | kValues[byte];
-    if (++letters % 4 != 0) continue;
-    for (const unsigned shift : {16, 8, 0}) decoded[count++] = static_cast<uint8_t>(bits >> shift);
-    if (count == decoded.size()) {
-      if (!output.Put(decoded)) return output.stopped();
+    if (count > decoded.size() - kGroup) {
+      if (!output.Put(Bytes(decoded).first(count))) return output.stopped();
       count = 0;
     }
+    if (byte == '=') end_piece();
+    if (!IsLetter(byte)) continue;
+    bits = bits << 6 | kValues[byte];
+    if (++letters < 4) continue;
+    for (const unsigned shift : {16, 8, 0}) decoded[count++] = static_cast<uint8_t>(bits >> shift);
+    letters = 0;
   }
-  const unsigned left = letters % 4;
-  bits <<= 6 * (4 - left);
-  if (left >= 2) decoded[count++] = static_cast<uint8_t>(bits >> 16);
-  if (left == 3) decoded[count++] = static_cast<uint8_t>(bits >> 8);
+  end_piece();
   return output.Put(Bytes(decoded).first(count)) ? streams::End::kWhole : output.stopped();
 }
 

@@ -32,16 +32,26 @@ class Finder {
 
   void Meet(const marks::Mark& mark);
   std::vector<zip::Member>& members() { return members_; }
+  // Of archives, which may lie in each other.
+  uint64_t archived_bytes() const { return archived_bytes_; }
+  // A part that is quoted-printable has blanks where a line goes on: mail programs pass over them, and libclamav takes the line for an end.
+  bool has_odd_quotes() const { return has_odd_quotes_; }
 
  private:
   void FindBase64(size_t from);
   void FindUuencoded(size_t at);
-  void AddArchive(size_t at);
+  void AddArchive(size_t at, uint64_t size);
+  void AddTar(size_t at);
+  void CheckQuoted(size_t at);
 
   const Bytes bytes_;
   const size_t members_max_;
   std::vector<zip::Member> members_;
+  uint64_t archived_bytes_ = 0;
   bool has_base64_ = false;
+  bool has_odd_quotes_ = false;
+  size_t quoted_end_ = 0;
+  size_t tar_end_ = 0;
   size_t uuencoded_end_ = 0;
 };
 

@@ -108,7 +108,7 @@ void EngineSet::SetScanTime(uint32_t millis) const {
 ScanReport EngineSet::Scan(const void* content, size_t length) const {
   if (counters_) counters_->CountScan();
   // All looks together have the time that one scan has.
-  layers::Layers layers(limits_, std::chrono::steady_clock::now() + std::chrono::milliseconds(limits_.max_scan_time_ms));
+  layers::Layers layers(limits_, std::chrono::steady_clock::now() + std::chrono::milliseconds(limits_.max_scan_time_ms), length);
   SecondLookTimes times;
   ScanReport report = Look(content, length, layers, times);
   if (!IsMatch(report) && !layers.is_plain()) {

@@ -12,9 +12,7 @@
 #include "encoded.h"
 #include "foreign.h"
 #include "listed.h"
-#include "marks.h"
 #include "members.h"
-#include "pdf.h"
 #include "seven-zip.h"
 #include "zip.h"
 
@@ -23,12 +21,9 @@ namespace {
 
 using streams::Kind;
 
-constexpr const char* kLimit = "Heuristics.Limits.Exceeded.";
 constexpr const char* kEncrypted = "Heuristics.Encrypted.Zip";
 // libclamav looks at no layer that is smaller.
 constexpr size_t kSmallest = 6;
-// What may be something else is unpacked so far before it counts.
-constexpr size_t kFew = 4096;
 // A content can be wrong in as many ways as it has layers.
 constexpr size_t kMarksKept = 16;
 
@@ -110,64 +105,6 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   if (dmg::IsForeign(bytes)) NoteEnd(streams::End::kForeign, "DMG");
   if (Has(bytes, 0, "PK")) return NoteZip(level, bytes);
   NoteMarked(level, bytes, is_container);
-}
-
-// What is neither an archive nor compressed may have one inside: scripts and programs unpack it, and 7z finds it. A zip may be anywhere.
-void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
-  encoded::Finder encoded(bytes, limits_.max_files);
-  EmbeddedStreams streams;
-  bool may_be_zip = false;
-  marks::Finder marks(bytes);
-  while (const std::optional<marks::Mark> mark = marks.Next()) {
-    may_be_zip = may_be_zip || zip::IsSign(bytes, *mark);
-    if (is_container && may_be_zip) break;
-    if (is_container || mark->at == 0) continue;
-    if (mark->kind == marks::Kind::kStream) NoteEmbeddedStream(bytes, mark->at, streams);
-    else encoded.Meet(*mark);
-  }
-  if (may_be_zip) NoteZip(level, bytes);
-  if (is_container) return;
-  NotePdf(bytes, encoded.members());
-  if (encoded.members().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
-  NoteOpened(level, bytes, encoded.members());
-}
-
-void Layers::NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before) {
-  const Bytes rest = bytes.subspan(at);
-  if (before.have_failed || at < before.end || !encoded::BeginsStream(rest)) return;
-  Held held;
-  streams::Output output(&held, now_.bytes_left, deadline_);
-  const streams::Unpacked unpacked = streams::Unpack(streams::KindOf(rest), rest, output);
-  const bool is_one = unpacked.streams > 0;
-  // One that begins inside of what is none may be the one.
-  if (is_one) before.end = at + unpacked.consumed;
-  else before.in_vain += unpacked.consumed + output.size();
-  const bool is_too_much = before.in_vain > bytes.size() + now_.bytes_left;
-  before.have_failed = unpacked.end > streams::End::kForeign || is_too_much;
-  if (before.have_failed) return NoteEnd(is_too_much ? streams::End::kDamaged : unpacked.end, "embedded");
-  if (is_one || unpacked.end == streams::End::kCut || output.size() >= kFew) Add(std::move(held));
-}
-
-// What has a predictor libclamav makes something else of.
-void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
-  const pdf::Reading reading = pdf::Read(bytes, limits_.max_files);
-  if (reading.is_foreign) NoteEnd(streams::End::kForeign, "PDF");
-  if (reading.streams.size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
-  uint64_t length = 0;
-  for (const pdf::Stream& stream : reading.streams) {
-    // Others lie in each other, and are the same bytes again and again.
-    length += stream.end - stream.start;
-    if (length > bytes.size()) return NoteEnd(streams::End::kDamaged, "PDF");
-    if (!stream.row) {
-      members.push_back({encoded::kZlib, false, false, stream.start, stream.end, 0, true});
-      continue;
-    }
-    Held held;
-    streams::Output output(&held, now_.bytes_left, deadline_);
-    const streams::End end = pdf::Unpack(bytes.subspan(stream.start, stream.end - stream.start), stream, output);
-    if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
-    Add(std::move(held));
-  }
 }
 
 void Layers::NoteArchive(const archives::Archive& archive) {
@@ -275,6 +212,7 @@ void Layers::NoteZip(uint32_t level, Bytes bytes) {
   if (reading.is_too_many) Mark(std::string(kLimit) + "MaxFiles");
   if (!reading.contradiction.empty()) MarkIncomplete("a zip can be read in several ways: " + reading.contradiction);
   NoteOpened(level, bytes, reading.opened);
+  uint64_t taken = 0;
   for (const zip::Member& member : reading.members) {
     if (member.is_encrypted) {
       Mark(kEncrypted);
@@ -283,6 +221,9 @@ void Layers::NoteZip(uint32_t level, Bytes bytes) {
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);
     const std::optional<streams::End> end = members::Unpack(bytes.subspan(member.start, member.end - member.start), member, output);
+    // Members without an end may hold each other.
+    if (!member.is_bounded) taken += output.taken();
+    if (taken > bytes.size() && !member.is_bounded && !Spend(output.taken())) return;
     if (reading.is_doubtful && (end == streams::End::kCut || end == streams::End::kDamaged)) {
       Add(std::move(held));
       continue;
@@ -424,6 +365,14 @@ void Layers::Add(Held held) {
   inners_.push_back({std::move(held), depth_ + 1});
 }
 
+// False: there is none left, and that has been said.
+bool Layers::Spend(uint64_t bytes) {
+  const bool is_enough = bytes <= now_.spare_bytes;
+  now_.spare_bytes -= std::min(bytes, now_.spare_bytes);
+  if (!is_enough) MarkIncomplete("too much of it only looks packed, or lies in several archives");
+  return is_enough;
+}
+
 void Layers::Mark(std::string name) {
   if (marks_.size() >= kMarksKept || std::find(marks_.begin(), marks_.end(), name) != marks_.end()) return;
   marks_.push_back(std::move(name));
@@ -431,8 +380,9 @@ void Layers::Mark(std::string name) {
 
 std::optional<Inner> Layers::Next() {
   if (inners_.empty()) return std::nullopt;
-  if (streams::Clock::now() >= deadline_) {
-    Mark(std::string(kLimit) + "MaxScanTime");
+  const bool is_late = streams::Clock::now() >= deadline_;
+  if (is_late) Mark(std::string(kLimit) + "MaxScanTime");
+  if (is_late || now_.spare_bytes == 0) {
     inners_.clear();
     return std::nullopt;
   }

@@ -22,6 +22,10 @@ namespace sluice::layers {
 constexpr const char* kTruncated = "Sluice.Mark.Truncated";
 constexpr const char* kIncomplete = "Sluice.Mark.Incomplete.";
 
+constexpr const char* kLimit = "Heuristics.Limits.Exceeded.";
+// What may be something else is unpacked so far before it counts.
+constexpr size_t kFew = 4096;
+
 // What was unpacked here.
 struct Inner {
   Held held;
@@ -31,8 +35,8 @@ struct Inner {
 // Of one content with all that is inside of it.
 class Layers {
  public:
-  Layers(const Limits& limits, streams::Clock::time_point deadline)
-      : limits_(limits), deadline_(deadline), now_{limits.max_scan_size_bytes}, before_(now_) {}
+  Layers(const Limits& limits, streams::Clock::time_point deadline, uint64_t content_bytes)
+      : limits_(limits), deadline_(deadline), now_{limits.max_scan_size_bytes, kSpareLeast + kSpareTimes * content_bytes}, before_(now_) {}
 
   // A look begins. Of an earlier one at the same content nothing stays.
   void Begin();
@@ -88,12 +92,15 @@ class Layers {
   // Streams that begin among other bytes.
   struct EmbeddedStreams {
     size_t end = 0;
-    uint64_t in_vain = 0;
     bool have_failed = false;
   };
+  static constexpr uint64_t kSpareLeast = 1 << 20;
+  static constexpr uint64_t kSpareTimes = 4;
   // What a look starts from.
   struct State {
     uint64_t bytes_left;
+    // What may be unpacked in vain, or once more as a part of something else. Where nothing is left, it has been said, and no more is looked at.
+    uint64_t spare_bytes;
     uint32_t count = 0;
     size_t inners = 0;
     size_t marks = 0;
@@ -122,6 +129,7 @@ class Layers {
   void UnpackOpened(Bytes bytes, const zip::Member& member);
   void Settle(uint32_t level, uint64_t size);
   void Add(Held held);
+  bool Spend(uint64_t bytes);
   void NoteEnd(streams::End end, const char* what);
   void Mark(std::string name);
   void MarkIncomplete(const std::string& reason) { Mark(kIncomplete + reason); }

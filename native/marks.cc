@@ -20,18 +20,21 @@ struct Sign {
   bool folds = false;
 };
 
-// Where a class has two pairs, the first byte of one is seldom before the second one of the other. Base64 office documents, forms and
+// Where a class has several pairs, the first byte of one is seldom before the second one of another. Base64 office documents, forms and
 // visiting cards have as well.
-constexpr Sign kSigns[][2] = {
+constexpr Sign kSigns[][3] = {
     {{"base64", 4, Kind::kBase64, 0, true}, {"\x1f\x8b\x08", 0, Kind::kStream}},
     {{{"7z\xbc\xaf\x27\x1c\0", 7}, 1, Kind::kSevenZip}, {{"\xfd" "7zXZ\0", 6}, 0, Kind::kStream}},
     {{"ENCODING=", 7, Kind::kBase64}, {"\x28\xb5\x2f\xfd", 1, Kind::kStream}},
     {{"binary", 0, Kind::kBase64}, {"binData", 0, Kind::kBase64}},
-    {{"\nbegin ", 0, Kind::kUuencoded, 1}, {}},
+    {{"\nbegin ", 0, Kind::kUuencoded, 1}, {"atob(", 3, Kind::kBase64}, {"\x04\x22\x4d\x18", 2, Kind::kStream}},
     {{{"MSCF\0\0\0\0", 8}, 2, Kind::kCabinet}, {"1AY&SY", 2, Kind::kStream, -4}},
-    {{"PK\3\4", 1, Kind::kZipMember}, {"PK\5\6", 1, Kind::kZipEnd}},
-    {{"<chunk>", 0, Kind::kBase64}, {}},
+    {{"PK\3\4", 1, Kind::kZipMember}, {"PK\5\6", 1, Kind::kZipEnd}, {"quoted-printable", 6, Kind::kQuoted, 0, true}},
+    {{"<chunk>", 0, Kind::kBase64}, {{"\0ustar", 6}, 0, Kind::kTar, -256}},
 };
+
+// The bit in which a letter differs from its capital.
+constexpr uint8_t kLower = 0x20;
 
 struct Pairs {
   ByteClasses first;
@@ -45,6 +48,7 @@ constexpr Pairs kPairs = [] {
       if (sign.text.empty()) continue;
       pairs.first.Add(static_cast<uint8_t>(sign.text[sign.pair]), static_cast<uint8_t>(1 << one));
       pairs.second.Add(static_cast<uint8_t>(sign.text[sign.pair + 1]), static_cast<uint8_t>(1 << one));
+      if (sign.folds) pairs.second.Add(static_cast<uint8_t>(sign.text[sign.pair + 1] & ~kLower), static_cast<uint8_t>(1 << one));
     }
   }
   return pairs;
@@ -76,7 +80,6 @@ bool IsAt(Bytes bytes, size_t at, const Sign& sign) {
   if (sign.text.empty() || at < sign.pair) return false;
   if (!sign.folds) return Has(bytes, at - sign.pair, sign.text);
   const Bytes rest = bytes.subspan(at - sign.pair);
-  constexpr uint8_t kLower = 0x20;
   const auto is_same = [](char letter, uint8_t byte) { return static_cast<uint8_t>(letter) == (letter >= 'a' ? byte | kLower : byte); };
   return rest.size() >= sign.text.size() && std::equal(sign.text.begin(), sign.text.end(), rest.begin(), is_same);
 }

@@ -17,8 +17,11 @@ enum class Kind : uint8_t {
   kUuencoded,
   kSevenZip,
   kCabinet,
-  // gzip, bzip2, xz, zstd.
+  // gzip, bzip2, xz, zstd, lz4.
   kStream,
+  kTar,
+  // A part of a mail is said to be quoted-printable.
+  kQuoted,
   kZipMember,
   kZipEnd,
 };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "bytes.h"
@@ -44,6 +45,10 @@ class Output {
   // Within the same bounds.
   Output Beside(Held& held) const { return Output(&held, limit_ - size_, deadline_); }
 
+  // Of the packed bytes so many were needed. As many as came out, if nobody has said.
+  void Needed(size_t count) { needed_ = count; }
+  uint64_t taken() const { return needed_.value_or(size_); }
+
   uint64_t size() const { return size_; }
   End stopped() const { return stopped_; }
   // They are those that were expected.
@@ -56,6 +61,7 @@ class Output {
   const uint8_t* expected_ = nullptr;
   bool differs_ = false;
   uint64_t size_ = 0;
+  std::optional<size_t> needed_;
   End stopped_ = End::kWhole;
   uint8_t spare_[32 * 1024];
 };

@@ -345,7 +345,9 @@ const char* NameOf(Kind kind) {
 
 End UnpackDeflate(Bytes bytes, Output& output) {
   size_t consumed = 0;
-  return Inflate(bytes, -MAX_WBITS, output, consumed);
+  const End end = Inflate(bytes, -MAX_WBITS, output, consumed);
+  output.Needed(consumed);
+  return end;
 }
 
 End UnpackZlib(Bytes bytes, Output& output) {

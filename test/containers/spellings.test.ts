@@ -2,7 +2,7 @@
 import { deflateSync } from 'node:zlib';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { tar } from '../fixtures/archives.js';
+import { crc32, tar } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { load } from '../native/engine.js';
 import { verdictOf } from './compare.js';
@@ -95,7 +95,7 @@ const infected: Record<string, Buffer> = {
   'what uuencode -m writes': Buffer.from(`begin-base64 644 wanted.com\n${base64}\n====\n`),
   'a uuencoded file behind a text': Buffer.from(`Here it is.\n${uuencoded(wanted)}`),
   ...Object.fromEntries(
-    (['gz', 'bz2', 'xz', 'zst'] as const).map((kind) => [
+    (['gz', 'bz2', 'xz', 'zst', 'lz4'] as const).map((kind) => [
       `a script with ${kind} behind it`,
       Buffer.concat([script, compressors[kind](archive)]),
     ]),
@@ -117,6 +117,17 @@ const infected: Record<string, Buffer> = {
     '/A(stream)/B(endobj)/Filter/FlateDecode',
     Buffer.concat([deflated, Buffer.from('\nendstream\nendobj\n4 0 obj\n'), likeWanted]),
   ),
+  'a script with a tar behind it': Buffer.concat([script, archive]),
+  'a page that unpacks itself': Buffer.from(`<html><script>save(atob('${base64}'))</script></html>`),
+  'base64 and nothing else': Buffer.from(lines.replace(/\r\n/g, '')),
+  'what certutil -encode writes': Buffer.from(
+    `-----BEGIN CERTIFICATE-----\r\n${lines}\r\n-----END CERTIFICATE-----\r\n`,
+  ),
+  'a mail with base64 in pieces': mail(
+    mixed,
+    part(`${wanted.subarray(0, 34).toString('base64')}\r\n${wanted.subarray(34).toString('base64')}`),
+  ),
+  'macros as mails have them': Buffer.concat([Buffer.from('ActiveMime'), Buffer.alloc(40), deflated]),
   'a signed message in pieces': signed([wanted.subarray(0, 30), wanted.subarray(30)]),
   'a PDF behind the head of a picture': pdf('/Filter/FlateDecode', deflated, 'GIF89a\n%PDF-1.7\n'),
 };
@@ -136,6 +147,14 @@ function signed(pieces: readonly Buffer[]): Buffer {
   return element(0x30, Buffer.concat([id(2), element(0xa0, element(0x30, all, false), false)]), false);
 }
 
+/** It says that its directory lies further on than any file is long. */
+function sevenZipHeader(): string {
+  const header = Buffer.from(`7z\xbc\xaf\x27\x1c\0\x04${'\0'.repeat(24)}`, 'latin1');
+  header.writeUInt32LE(0x7fffffff, 12);
+  header.writeUInt32LE(crc32(header.subarray(12)), 8);
+  return header.toString('latin1');
+}
+
 const object = (digits: string): Buffer => Buffer.from(`{\\rtf1{\\object\\objemb{\\*\\objdata ${digits}}}}`, 'latin1');
 
 /** As signed characters they make a sum of nothing, which is what stands in the field of the sum. */
@@ -151,6 +170,10 @@ const clean: Record<string, Buffer> = {
   'bytes that a sum makes look like a tar': likeTar(),
   'a program that opens archives': Buffer.from('words 7z\xbc\xaf\x27\x1c\0\x04 MSCF\0\0\0\0 and more words', 'latin1'),
   'an object of RTF': object('0105000002000000\\par 4142{\\*\\comment x}'),
+  'a mail in quoted-printable': mail(
+    mixed,
+    part('a =3D b=\r\nc =3D \r\n', 'quoted-printable') + part('a = \r\nb', '8bit'),
+  ),
   'a certificate': Buffer.concat([Buffer.from([0x30, 0x82, 1, 0]), Buffer.alloc(256)]),
   'base64 of few bytes': Buffer.from(`base64: ${Buffer.alloc(64, 1).toString('base64')}\n`),
   'a mail with a picture': mail(mixed, part(Buffer.alloc(500, 'word ').toString('base64'))),
@@ -166,31 +189,49 @@ t.test('what is spelled in another way, or lies behind other bytes, is looked at
   for (const [what, bytes] of Object.entries(clean)) t.equal(verdictOf(bytes), 'clean', what);
 });
 
+const pdfData = 'engine cannot unpack this kind of PDF data';
+const mixedRtf = 'engine cannot unpack objects of RTF in two spellings';
+const tooMuch = 'too much of it only looks packed, or lies in several archives';
 const spelled = Buffer.from(`${deflated.toString('hex')}>`);
 const headless = pdf('/Filter/FlateDecode', deflated, '');
 const incomplete: Record<string, [string, Buffer]> = {
-  'a PDF whose filter stands elsewhere, by other letters': ['this kind of PDF data', pdf('/Filter 3 0 R', spelled)],
+  'a PDF whose filter stands elsewhere, by other letters': [pdfData, pdf('/Filter 3 0 R', spelled)],
   'a PDF with a predictor of what has other letters': [
-    'this kind of PDF data',
+    pdfData,
     pdf(
       '/Filter[/ASCIIHexDecode/FlateDecode]/DecodeParms[null<</Predictor 12/Columns 4>>]',
       Buffer.from(predicted(2).toString('hex')),
     ),
   ],
-  'a PDF without a head': ['this kind of PDF data', Buffer.concat([headless, Buffer.from('startxref\n0\n%%EOF\n')])],
+  'a PDF without a head': [pdfData, Buffer.concat([headless, Buffer.from('startxref\n0\n%%EOF\n')])],
   'a PDF that hides its encryption': [
-    'this kind of PDF data',
+    pdfData,
     Buffer.concat([pdf('', Buffer.from(deflated.toString('hex'))), Buffer.from('trailer\n<</Encr#79pt 1 0 R>>\n')]),
   ],
-  'an object of RTF with a character by its number': ['objects of RTF in two spellings', object("0105{}\\'412")],
-  'an object of RTF with bytes as they are': ['objects of RTF in two spellings', object('\\bin4 abcd')],
-  'what lzma86 writes': ['LZMA86', Buffer.concat([Buffer.alloc(1), compressors.lzma(wanted)])],
+  'an object of RTF with a character by its number': [mixedRtf, object("0105{}\\'412")],
+  'an object of RTF with bytes as they are': [mixedRtf, object('\\bin4 abcd')],
+  'quoted-printable with blanks where a line goes on': [
+    'engine cannot decode quoted-printable with blanks where a line goes on',
+    mail(mixed, part('=58=35= \t\r\n=4F', 'quoted-printable')),
+  ],
+  ...Object.fromEntries(
+    Object.entries({
+      'a gzip of pieces that are none': '\x1f\x8b\x08\0\0\0\0\0\0\x03\0\xf5\xff\x0a\0',
+      'a zstd without an end': '\x28\xb5\x2f\xfd\0\x80\0\0\x08',
+      'the header of a 7z': sevenZipHeader(),
+      'a stored member of a zip without a size': `PK\x03\x04\x14\0\x08${'\0'.repeat(19)}\x01\0\0\0a`,
+    }).map(([what, bytes]): [string, [string, Buffer]] => [
+      `${what}, again and again`,
+      [tooMuch, Buffer.concat([script, Buffer.alloc(1 << 18, bytes, 'latin1')])],
+    ]),
+  ),
+  'what lzma86 writes': ['engine cannot unpack LZMA86', Buffer.concat([Buffer.alloc(1), compressors.lzma(wanted)])],
 };
 
 t.test('what can be read in a way that no library here has is incomplete', async (t) => {
   await load(t, [ownSignaturesDirectory]);
-  for (const [what, [name, bytes]] of Object.entries(incomplete)) {
-    t.equal(verdictOf(bytes), `incomplete: engine cannot unpack ${name}`, what);
+  for (const [what, [reason, bytes]] of Object.entries(incomplete)) {
+    t.equal(verdictOf(bytes), `incomplete: ${reason}`, what);
   }
 });
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What stands among other bytes of a layer: it is found by marks, and may be something else.
+#include <utility>
+
+#include "encoded.h"
+#include "layers.h"
+#include "marks.h"
+#include "pdf.h"
+
+namespace sluice::layers {
+namespace {
+
+// To begin to unpack something takes as long as to unpack so many bytes.
+constexpr uint64_t kTry = 4096;
+constexpr uint64_t kTryOfOne = 1024;
+
+}  // namespace
+
+// What is neither an archive nor compressed may have one inside: scripts and programs unpack it, and 7z finds it. A zip may be anywhere.
+void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
+  encoded::Finder encoded(bytes, limits_.max_files);
+  EmbeddedStreams streams;
+  bool may_be_zip = false;
+  marks::Finder marks(bytes);
+  while (const std::optional<marks::Mark> mark = marks.Next()) {
+    may_be_zip = may_be_zip || zip::IsSign(bytes, *mark);
+    if (is_container && may_be_zip) break;
+    if (is_container || mark->at == 0) continue;
+    if (mark->kind == marks::Kind::kStream) NoteEmbeddedStream(bytes, mark->at, streams);
+    else encoded.Meet(*mark);
+  }
+  if (may_be_zip) NoteZip(level, bytes);
+  if (is_container) return;
+  if (encoded.has_odd_quotes()) MarkIncomplete("engine cannot decode quoted-printable with blanks where a line goes on");
+  const uint64_t archived = encoded.archived_bytes();
+  if (archived > bytes.size() && !Spend(archived - bytes.size())) return;
+  constexpr size_t kActiveMime = 50;
+  if (Has(bytes, 0, "ActiveMime") && bytes.size() > kActiveMime) {
+    encoded.members().push_back({encoded::kZlib, false, false, kActiveMime, bytes.size(), 0, true});
+  }
+  NotePdf(bytes, encoded.members());
+  if (encoded.members().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
+  NoteOpened(level, bytes, encoded.members());
+}
+
+void Layers::NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before) {
+  const Bytes rest = bytes.subspan(at);
+  if (before.have_failed || at < before.end || !encoded::BeginsStream(rest)) return;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  const streams::Unpacked unpacked = streams::Unpack(streams::KindOf(rest), rest, output);
+  const bool is_one = unpacked.streams > 0;
+  // One that begins inside of what is none may be the one.
+  if (is_one) before.end = at + unpacked.consumed;
+  before.have_failed = unpacked.end > streams::End::kForeign || now_.count > limits_.max_files;
+  if (before.have_failed) return NoteEnd(unpacked.end, "embedded");
+  before.have_failed = !Spend(is_one ? kTryOfOne : kTry + unpacked.consumed + output.size());
+  if (before.have_failed) return;
+  if (is_one || unpacked.end == streams::End::kCut || output.size() >= kFew) Add(std::move(held));
+}
+
+// What has a predictor libclamav makes something else of.
+void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
+  const pdf::Reading reading = pdf::Read(bytes, limits_.max_files);
+  if (reading.is_foreign) NoteEnd(streams::End::kForeign, "PDF");
+  if (reading.streams.size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
+  uint64_t length = 0;
+  for (const pdf::Stream& stream : reading.streams) {
+    // Others lie in each other, and are the same bytes again and again.
+    length += stream.end - stream.start;
+    if (length > bytes.size()) return NoteEnd(streams::End::kDamaged, "PDF");
+    if (!stream.row) {
+      members.push_back({encoded::kZlib, false, false, stream.start, stream.end, 0, true});
+      continue;
+    }
+    Held held;
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    const streams::End end = pdf::Unpack(bytes.subspan(stream.start, stream.end - stream.start), stream, output);
+    if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
+    Add(std::move(held));
+  }
+}
+
+}  // namespace sluice::layers
