@@ -42,6 +42,8 @@ constexpr ByteClasses kLetters = [] {
 
 // A line that ends with a word of so many letters is not the first one.
 constexpr size_t kWordMost = 16;
+// By so many bytes a text is known.
+constexpr size_t kHead = 512;
 
 #if defined(__x86_64__)
 // The next letter that begins a line, or more letters than a word has; or a place behind which too few bytes lie to look at once.
@@ -123,11 +125,19 @@ bool IsCabinet(Bytes rest) { return Has(rest, 24, "\3\1") && Word(rest, 8) <= re
 
 }  // namespace
 
-// It is nothing else from its first line on, or has the frame that certificates have.
+// It is nothing else from its first line on.
 bool IsBase64(Bytes bytes) {
-  constexpr size_t kLine = 60;
-  return Has(bytes, 0, "-----BEGIN ") || (bytes.size() > kLine && std::all_of(bytes.begin(), bytes.begin() + kLine, IsLetter));
+  constexpr size_t kLine = 20;
+  constexpr size_t kLines = 60;
+  constexpr std::string_view kBlanks = "\xef\xbb\xbf \t\r\n";
+  const size_t start = TextOf(bytes).find_first_not_of(kBlanks);
+  if (start == std::string_view::npos || bytes.size() - start < kLines) return false;
+  const Bytes lines = bytes.subspan(start, kLines);
+  return std::all_of(lines.begin(), lines.begin() + kLine, IsLetter) &&
+         std::all_of(lines.begin(), lines.end(), [](uint8_t byte) { return IsLetter(byte) || byte == '\r' || byte == '\n'; });
 }
+
+bool IsText(Bytes head) { return std::find(head.begin(), head.end(), 0) == head.end(); }
 
 // The first line of a text has none before it, by whose end the others are found.
 Finder::Finder(Bytes bytes, size_t members_max) : bytes_(bytes), members_max_(members_max) {
@@ -140,7 +150,8 @@ void Finder::Meet(const marks::Mark& mark) {
   if (members_.size() > members_max_) return;
   switch (mark.kind) {
     case marks::Kind::kBase64:
-      if (!std::exchange(has_base64_, true)) FindBase64(mark.at);
+      // The word may stand behind it, as in `atob(page)`. In a program that would be a name.
+      if (!std::exchange(has_base64_, true)) FindBase64(IsText(bytes_.first(std::min(bytes_.size(), kHead))) ? 0 : mark.at);
       return;
     case marks::Kind::kUuencoded:
       if (mark.at >= uuencoded_end_) FindUuencoded(mark.at);
@@ -219,10 +230,14 @@ void Finder::AddTar(size_t at) {
 }
 
 void Finder::CheckQuoted(size_t at) {
-  constexpr size_t kFieldMost = 40;
+  constexpr size_t kFieldMost = 80;
+  constexpr std::string_view kField = "encoding";
   const std::string_view text = TextOf(bytes_);
-  const std::string_view line = text.substr(at - std::min(at, kFieldMost), std::min(at, kFieldMost));
-  if (at < quoted_end_ || line.rfind(':') == line.npos || line.find_last_not_of(" \t\"") != line.rfind(':')) return;
+  const std::string_view before = text.substr(at - std::min(at, kFieldMost), std::min(at, kFieldMost));
+  const size_t colon = before.rfind(':');
+  if (at < quoted_end_ || colon == before.npos || colon < kField.size()) return;
+  const auto is_same = [](char letter, char other) { return letter == (other | 0x20); };
+  if (!std::equal(kField.begin(), kField.end(), before.begin() + static_cast<ptrdiff_t>(colon - kField.size()), is_same)) return;
   quoted_end_ = std::min(text.find("\n--", at), text.size());
   const std::string_view part = text.substr(at, quoted_end_ - at);
   for (size_t place = part.find('='); place != part.npos && !has_odd_quotes_; place = part.find('=', place + 1)) {
@@ -236,7 +251,8 @@ bool BeginsStream(Bytes rest) {
   if (rest.size() < kLeast) return false;
   switch (streams::KindOf(rest)) {
     case streams::Kind::kGzip:
-      return rest[3] < 0x20 && (rest[8] == 0 || rest[8] == 2 || rest[8] == 4) && (rest[9] <= 13 || rest[9] == 0xff);
+      // Tools pass over what made it, and how.
+      return rest[3] < 0x20;
     case streams::Kind::kBzip2:
       return Has(rest, 4, "1AY&SY");
     case streams::Kind::kXz:

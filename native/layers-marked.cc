@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What stands among other bytes of a layer: it is found by marks, and may be something else.
+#include <array>
 #include <utility>
 
 #include "encoded.h"
@@ -25,12 +26,14 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   while (const std::optional<marks::Mark> mark = marks.Next()) {
     may_be_zip = may_be_zip || zip::IsSign(bytes, *mark);
     if (is_container && may_be_zip) break;
-    if (is_container || mark->at == 0) continue;
+    // A word may be the first one. What else stands there is known as that.
+    if (is_container || (mark->at == 0 && mark->kind != marks::Kind::kBase64)) continue;
     if (mark->kind == marks::Kind::kStream) NoteEmbeddedStream(bytes, mark->at, streams);
     else encoded.Meet(*mark);
   }
   if (may_be_zip) NoteZip(level, bytes);
   if (is_container) return;
+  NoteWide(bytes);
   if (encoded.has_odd_quotes()) MarkIncomplete("engine cannot decode quoted-printable with blanks where a line goes on");
   const uint64_t archived = encoded.archived_bytes();
   if (archived > bytes.size() && !Spend(archived - bytes.size())) return;
@@ -41,6 +44,25 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   NotePdf(bytes, encoded.members());
   if (encoded.members().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
   NoteOpened(level, bytes, encoded.members());
+}
+
+// Scripts and pages in wide characters: those that have a narrow form.
+void Layers::NoteWide(Bytes bytes) {
+  const bool is_low_first = Has(bytes, 0, "\xff\xfe");
+  if (!is_low_first && !Has(bytes, 0, "\xfe\xff")) return;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  std::array<uint8_t, 4096> narrow;
+  size_t count = 0;
+  for (size_t at = 2; at + 1 < bytes.size(); at += 2) {
+    if (bytes[at + (is_low_first ? 1 : 0)] != 0) continue;
+    narrow[count++] = bytes[at + (is_low_first ? 0 : 1)];
+    if (count < narrow.size()) continue;
+    if (!output.Put(narrow)) return NoteEnd(output.stopped(), "text");
+    count = 0;
+  }
+  if (!output.Put(Bytes(narrow).first(count))) return NoteEnd(output.stopped(), "text");
+  Add(std::move(held));
 }
 
 void Layers::NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before) {

@@ -119,6 +119,7 @@ class Layers {
   void NoteZip(uint32_t level, Bytes bytes);
   void NoteMarked(uint32_t level, Bytes bytes, bool is_container);
   void NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before);
+  void NoteWide(Bytes bytes);
   void NotePdf(Bytes bytes, std::vector<zip::Member>& members);
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members);
   void Await(uint32_t level, const std::vector<uint64_t>& sizes);

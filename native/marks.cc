@@ -30,7 +30,7 @@ constexpr Sign kSigns[][3] = {
     {{"\nbegin ", 0, Kind::kUuencoded, 1}, {"atob(", 3, Kind::kBase64}, {"\x04\x22\x4d\x18", 2, Kind::kStream}},
     {{{"MSCF\0\0\0\0", 8}, 2, Kind::kCabinet}, {"1AY&SY", 2, Kind::kStream, -4}},
     {{"PK\3\4", 1, Kind::kZipMember}, {"PK\5\6", 1, Kind::kZipEnd}, {"quoted-printable", 6, Kind::kQuoted, 0, true}},
-    {{"<chunk>", 0, Kind::kBase64}, {{"\0ustar", 6}, 0, Kind::kTar, -256}},
+    {{"<chunk>", 0, Kind::kBase64}, {{"\0ustar", 6}, 0, Kind::kTar, -256}, {"-----BEGIN ", 4, Kind::kBase64}},
 };
 
 // The bit in which a letter differs from its capital.

@@ -14,6 +14,10 @@ const lines = base64.replace(/.{20}/g, '$&\r\n');
 const archive = tar([{ name: 'wanted.com', content: wanted }]);
 const script = Buffer.from('#!/bin/sh\ntail -n +4 "$0" | tar x\nexit\n');
 
+/** Says neither by what system it was made, nor how. */
+const unusual = compressors.gz(archive);
+unusual.set([9, 77], 8);
+
 const part = (body: string, encoding = 'base64'): string =>
   `--AB\r\nContent-Type: a/b\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}\r\n`;
 const mail = (type: string, parts: string, first = 'From: a@b.c\r\n'): Buffer =>
@@ -118,8 +122,14 @@ const infected: Record<string, Buffer> = {
     Buffer.concat([deflated, Buffer.from('\nendstream\nendobj\n4 0 obj\n'), likeWanted]),
   ),
   'a script with a tar behind it': Buffer.concat([script, archive]),
+  'a script with gzip of an unknown maker behind it': Buffer.concat([script, unusual]),
+  'a script that begins with the word': Buffer.from(`atob('${base64}')`),
+  'a script with the word behind it': Buffer.from(`wanted="${base64}"\necho $wanted | base64 -d\n`),
+  'a script in wide characters': Buffer.from(`\ufeffatob('${base64}')`, 'utf16le'),
+  'a batch file with a certificate': Buffer.from(`@echo off\n-----BEGIN CERTIFICATE-----\n${base64}\n`),
   'a page that unpacks itself': Buffer.from(`<html><script>save(atob('${base64}'))</script></html>`),
-  'base64 and nothing else': Buffer.from(lines.replace(/\r\n/g, '')),
+  'base64 and nothing else': Buffer.from(`\ufeff\r\n${base64}`),
+  'base64 of lines and nothing else': Buffer.from(lines.replace(/\r\n/g, '')),
   'what certutil -encode writes': Buffer.from(
     `-----BEGIN CERTIFICATE-----\r\n${lines}\r\n-----END CERTIFICATE-----\r\n`,
   ),
