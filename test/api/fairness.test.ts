@@ -39,13 +39,6 @@ const server = await startServer({
   },
 });
 t.teardown(() => server.stop('SIGKILL'));
-const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-
-async function metric(name: string): Promise<number> {
-  const text = await (await fetch(metricsUrl)).text();
-  const line = text.split('\n').find((each) => each.startsWith(`${name} `)) ?? '';
-  return Number(line.slice(name.length + 1));
-}
 
 async function keyOfAnother(): Promise<string> {
   const store = await openPostgres({ kind: 'url', url });
@@ -56,7 +49,7 @@ async function keyOfAnother(): Promise<string> {
 
 /** One more scan of the account whose queue is full, by each way in which its body can come: it costs nothing, and leaves nothing. */
 async function beyondItsShare(t: Test): Promise<void> {
-  const before = await metric('sluice_scans_refused_total{reason="queueShareFull"}');
+  const before = await server.metric('sluice_scans_refused_total{reason="queueShareFull"}');
   const quota = await unitsLeft(server.url);
   const sizes = [10, 15_000, 60_000, 70_000, 1_000_000];
   for (const size of sizes) {
@@ -70,7 +63,7 @@ async function beyondItsShare(t: Test): Promise<void> {
     t.equal(headers.get('x-ratelimit-limit'), null, 'the quota was not asked');
   }
   t.match(await begunUpload(60_000), /^HTTP\/1\.1 503 /, 'a body that does not come is not waited for');
-  t.equal(await metric('sluice_scans_refused_total{reason="queueShareFull"}'), before + sizes.length + 1);
+  t.equal(await server.metric('sluice_scans_refused_total{reason="queueShareFull"}'), before + sizes.length + 1);
   t.equal(await unitsLeft(server.url), quota);
   await leave(60_000);
   await Promise.all([onOneConnection(t), sendingSlowly(t, 10_000), sendingSlowly(t, 60_000)]);
@@ -147,9 +140,9 @@ t.test('an account that wants all scan threads and the whole queue takes nothing
   const slow = (count: number, seconds: number) =>
     Array.from({ length: count }, () => upload(server.url, faulty(`hang busy ${seconds}`, String(Math.random()))));
   const attack = slow(THREADS_SHARE, 9);
-  await until(async () => (await metric('sluice_scans_running')) >= THREADS_SHARE);
+  await until(async () => (await server.metric('sluice_scans_running')) >= THREADS_SHARE);
   attack.push(...slow(SHARE + 4, 1));
-  await until(async () => (await metric('sluice_scans_waiting')) >= SHARE);
+  await until(async () => (await server.metric('sluice_scans_waiting')) >= SHARE);
 
   for (let round = 0; round < 10; round += 1) {
     const startedMs = performance.now();
@@ -160,8 +153,8 @@ t.test('an account that wants all scan threads and the whole queue takes nothing
   const infected = await upload(server.url, eicar(), { key });
   t.match(infected.body, { infected: true });
   await beyondItsShare(t);
-  t.ok((await metric('sluice_scans_waiting')) > 0, 'the attack goes on');
-  t.ok((await metric('sluice_scan_wait_seconds_count{class="stand_in"}')) > 0);
+  t.ok((await server.metric('sluice_scans_waiting')) > 0, 'the attack goes on');
+  t.ok((await server.metric('sluice_scan_wait_seconds_count{class="stand_in"}')) > 0);
 
   const answers = await Promise.all(attack);
   const served = answers.filter(({ status }) => status === 200);
@@ -176,9 +169,9 @@ t.test('an account that wants all scan threads and the whole queue takes nothing
   await store.close();
   t.equal(
     refused?.['scans'],
-    await metric('sluice_scans_refused_total{reason="queueShareFull"}'),
+    await server.metric('sluice_scans_refused_total{reason="queueShareFull"}'),
     "in the account's hour",
   );
-  t.equal(await metric('sluice_scan_threads_standing_in'), 0);
-  t.equal(await metric('sluice_accounts_waiting'), 0);
+  t.equal(await server.metric('sluice_scan_threads_standing_in'), 0);
+  t.equal(await server.metric('sluice_accounts_waiting'), 0);
 });

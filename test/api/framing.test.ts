@@ -11,7 +11,6 @@ import { upload } from '../fixtures/upload.js';
 
 const server = await startServer({ env: faultEnvironment });
 t.teardown(() => server.stop());
-const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
 
 /** Long enough to be seen while it runs, on a machine with other work. */
 const SLOW_SECONDS = 4;
@@ -131,7 +130,7 @@ t.test('pipelined requests are answered in their order', async (t) => {
 t.test('a request that comes while a scan runs is answered after it', async (t) => {
   const connection = await openRaw(server.port);
   await connection.send(scanRequest(filePart(faulty(`hang sleep ${SLOW_SECONDS}`), 'first.txt')));
-  await until(async () => /^sluice_scans_running 1$/m.test(await (await fetch(metricsUrl)).text()));
+  await until(async () => (await server.metric('sluice_scans_running')) === 1);
   // The socket of an answer that takes longer than most is not read any more; a request before that would close the connection (docs/api.md).
   await delay(10 * REST_AFTER_MS);
   await connection.send(scanRequest(filePart('second', 'second.txt')));

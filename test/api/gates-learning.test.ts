@@ -29,9 +29,7 @@ t.test('what clean files have is looked at once after a load, whatever signature
   const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '3600', PLANS: 'FREE:100000,BUSINESS:100000' };
   const server = await startServer({ env });
   t.teardown(() => server.stop());
-  const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-  const secondLooks = async (): Promise<number> =>
-    Number(/^sluice_gates_second_looks (\d+)$/m.exec(await (await fetch(metricsUrl)).text())?.[1]);
+  const secondLooks = () => server.metric('sluice_gates_second_looks');
   const takesTwo = async (text: string): Promise<boolean> => {
     const before = await secondLooks();
     t.equal((await upload(server.url, text)).body['infected'], false);

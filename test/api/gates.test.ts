@@ -30,8 +30,7 @@ t.test('what is behind gates is found, newer ones at the first scan after the re
   t.equal(await isInfected('Xk2#qZ9!vW old'), false);
   t.equal(await isInfected('Zm7@sH4wC6 new and Qd9=jF2!kL new'), false);
 
-  const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-  const metrics = await (await fetch(metricsUrl)).text();
+  const metrics = await server.metrics();
   t.match(metrics, /^sluice_gates_signatures 1$/m);
   t.match(metrics, /^sluice_gates_second_looks [12]$/m, 'one of the two literals is the gate');
   t.match(metrics, /^sluice_gates_in_vain [01]$/m);

@@ -28,16 +28,13 @@ interface Clients {
 
 /** The thread is at the scan of the client that stays; behind it wait those of the clients that leave. Their requests are named by the round. */
 async function fill(round: string): Promise<Clients> {
-  const url = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-  const seen = (line: string): Promise<true> =>
-    until(async () => (await (await fetch(url)).text()).split('\n').includes(line) && true);
   const staying = await send({ requestId: `${round}-stays`, seconds: SLOW_SECONDS });
-  await seen('sluice_scans_running 1');
+  await until(async () => (await server.metric('sluice_scans_running')) === 1);
   const leaving: RawConnection[] = [];
   for (let index = 0; index < LEAVING; index += 1) {
     leaving.push(await send({ requestId: `${round}-leaves-${index}`, seconds: SLOW_SECONDS }));
   }
-  await seen(`sluice_scans_waiting ${LEAVING}`);
+  await until(async () => (await server.metric('sluice_scans_waiting')) === LEAVING);
   return { staying, leaving };
 }
 

@@ -116,8 +116,7 @@ t.test('what YARA rules have answered is marked, in the metrics and in the histo
   const alone = await startServer({ env: { DATABASE_URL: url, ENGINE: 'yara' } });
   t.teardown(() => alone.stop());
   for (const content of ['clean', eicar()]) t.equal((await upload(alone.url, content)).status, 200);
-  const port = await alone.printed(/"port":(\d+),"msg":"metrics"/);
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const text = await alone.metrics();
   for (const outcome of ['clean', 'infected']) {
     t.match(text, `sluice_scans_total{outcome="${outcome}",engine="yara-x/1.7.1",cache="miss"} 1`);
   }

@@ -64,8 +64,6 @@ t.test('a service without signatures says so and takes no unit', async (t) => {
 });
 
 t.test('an account has 60 units an hour back for requests that never arrive whole, and pays for more', async (t) => {
-  const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-
   /** Begins so many uploads and leaves in the middle of each; resolves when the server has seen so many leave in all. */
   async function abort(count: number, total: number): Promise<void> {
     for (let index = 0; index < count; index += 1) {
@@ -81,7 +79,7 @@ t.test('an account has 60 units an hour back for requests that never arrive whol
         (sum, m) => sum + Number(m[1]),
         0,
       );
-    await until(async () => seen(await (await fetch(metricsUrl)).text()) >= total);
+    await until(async () => seen(await server.metrics()) >= total);
   }
   const scan = async () => (await upload(server.url, 'content')).headers;
 

@@ -14,12 +14,6 @@ const server = await startServer({
   env: { ...faultEnvironment, PLANS: 'BUSINESS:10000', SCAN_THREADS: String(THREADS) },
 });
 t.teardown(() => server.stop('SIGKILL'));
-const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-
-async function running(): Promise<number> {
-  const text = await (await fetch(metricsUrl)).text();
-  return Number(/^sluice_scans_running (\d+)$/m.exec(text)?.[1]);
-}
 
 t.test('a small scan has its verdict before any of the large ones of its own account', async (t) => {
   const ended: string[] = [];
@@ -28,7 +22,7 @@ t.test('a small scan has its verdict before any of the large ones of its own acc
     const { status } = await upload(server.url, faulty('hang sleep 8', rest(serial)));
     ended.push(`large ${status}`);
   });
-  await until(async () => (await running()) >= THREADS);
+  await until(async () => (await server.metric('sluice_scans_running')) >= THREADS);
   for (let serial = 0; serial < 5; serial += 1) {
     const { status } = await upload(server.url, `small ${serial}`);
     ended.push(`small ${status}`);
@@ -37,7 +31,7 @@ t.test('a small scan has its verdict before any of the large ones of its own acc
     ended,
     Array.from({ length: 5 }, () => 'small 200'),
   );
-  t.ok((await running()) >= THREADS, 'the large ones have as many threads as there are');
+  t.ok((await server.metric('sluice_scans_running')) >= THREADS, 'the large ones have as many threads as there are');
   await Promise.all(large);
   t.strictSame(
     ended.slice(5),

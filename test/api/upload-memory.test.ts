@@ -19,13 +19,6 @@ const server = await startServer({
   env: { REGISTRATION: 'open', PLANS: 'FREE:1000,BUSINESS:10000', UPLOAD_MEMORY_MB: String(MEMORY_MB) },
 });
 t.teardown(() => server.stop('SIGKILL'));
-const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-
-async function metric(name: string): Promise<number> {
-  const text = await (await fetch(metricsUrl)).text();
-  const line = text.split('\n').find((each) => each.startsWith(`${name} `)) ?? '';
-  return Number(line.slice(name.length + 1));
-}
 
 interface SlowUpload extends RawConnection {
   chunk(bytes: Uint8Array): Promise<void>;
@@ -66,7 +59,7 @@ t.test('an account that drips into 44 uploads takes no memory from another one',
   for (const each of attack) each.chunk(Buffer.alloc(2 * MIB, 'x'));
   const endDrip = drip(attack, DRIP_BYTES);
   const [mostBytes, sharedBytes] = [MEMORY_MB * MIB, (MEMORY_MB - 10) * MIB];
-  await until(async () => (await metric('sluice_uploads_waiting')) > 0);
+  await until(async () => (await server.metric('sluice_uploads_waiting')) > 0);
 
   // One of the other account's own that takes its time: a minute to the limit of a content, which a slow machine's rounds don't reach.
   const steady = await begin(key);
@@ -81,10 +74,10 @@ t.test('an account that drips into 44 uploads takes no memory from another one',
       const tookMs = performance.now() - startedMs;
       t.ok(tookMs < PROMISED_MS, `round ${round}, ${content.length} bytes: ${tookMs} ms`);
     }
-    t.ok((await metric('sluice_upload_memory_bytes')) <= mostBytes);
+    t.ok((await server.metric('sluice_upload_memory_bytes')) <= mostBytes);
     residentMost = Math.max(residentMost, server.residentBytes());
   }
-  t.ok((await metric('sluice_upload_memory_largest_account_bytes')) > sharedBytes / 2, 'the attack goes on');
+  t.ok((await server.metric('sluice_upload_memory_largest_account_bytes')) > sharedBytes / 2, 'the attack goes on');
   endSteady();
   await steady.chunk(Buffer.from('\r\n--b--\r\n'));
   await steady.send('0\r\n\r\n');
@@ -94,6 +87,6 @@ t.test('an account that drips into 44 uploads takes no memory from another one',
   // Beside the memory of uploads: contents in the threads, and what the allocator keeps.
   const grown = residentMost - residentBefore;
   t.ok(grown < (MEMORY_MB + 64) * MIB, `${Math.round(grown / MIB)} MB more`);
-  await until(async () => (await metric('sluice_upload_memory_bytes')) === 0);
-  t.equal(await metric('sluice_uploads_waiting'), 0, 'all of it comes back');
+  await until(async () => (await server.metric('sluice_upload_memory_bytes')) === 0);
+  t.equal(await server.metric('sluice_uploads_waiting'), 0, 'all of it comes back');
 });

@@ -30,13 +30,7 @@ t.test('beyond its part of the queue an account is refused before its content is
     ICAP_ACCOUNT: EMAIL,
   });
   t.teardown(() => server.stop('SIGKILL'));
-  const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-  const metric = async (name: string): Promise<number> => {
-    const text = await (await fetch(metricsUrl)).text();
-    const line = text.split('\n').find((each) => each.startsWith(`${name} `)) ?? '';
-    return Number(line.slice(name.length + 1));
-  };
-  const refused = (): Promise<number> => metric('sluice_scans_refused_total{reason="queueShareFull"}');
+  const refused = (): Promise<number> => server.metric('sluice_scans_refused_total{reason="queueShareFull"}');
   const icap = await connect(icapPort);
   t.teardown(() => icap.end());
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', stream(CLEAN))), 'stream: OK\0');
@@ -44,9 +38,9 @@ t.test('beyond its part of the queue an account is refused before its content is
 
   await enoughOfTheHour(60_000);
   const long = Array.from({ length: 2 }, (_, index) => upload(server.url, faulty('hang sleep 10', String(index))));
-  await until(async () => (await metric('sluice_scans_running')) >= 1);
+  await until(async () => (await server.metric('sluice_scans_running')) >= 1);
   const behind = Array.from({ length: SHARE }, (_, index) => upload(server.url, `behind ${index}`));
-  await until(async () => (await metric('sluice_scans_waiting')) >= SHARE);
+  await until(async () => (await server.metric('sluice_scans_waiting')) >= SHARE);
   const [quota, before] = [await unitsLeft(server.url), await refused()];
 
   const contents = [CLEAN, Buffer.alloc(60_000, 'x'), Buffer.alloc(3_000_000, 'y')];

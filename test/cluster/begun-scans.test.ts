@@ -27,17 +27,11 @@ const narrow = { UPLOAD_MEMORY_MB: '16', UPLOAD_WAIT_MS: '60000' };
 const server = await startServer({ env: { ...env, ...narrow } });
 /** Where keys are ended without a word to the server itself. */
 const other = await startServer({ env });
-const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
 t.teardown(async () => {
   await Promise.all([server, other].map((each) => each.stop()));
   await Promise.all([postgres, redis, origin].map((each) => each.stop()));
 });
 const { accessToken } = await signIn(other.url);
-
-async function metric(name: string, url = metricsUrl): Promise<number> {
-  const text = await (await fetch(url)).text();
-  return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]);
-}
 
 /** A key that the server has admitted, so that it expects to do so again, and that has ended since. */
 async function endedKey(): Promise<string> {
@@ -52,12 +46,12 @@ async function endedKey(): Promise<string> {
 
 /** What the engine said of a content is remembered: so it has looked. */
 async function looked(before: number): Promise<void> {
-  await until(async () => (await metric('sluice_verdict_cache_entries')) !== before);
+  await until(async () => (await server.metric('sluice_verdict_cache_entries')) !== before);
 }
 
 t.test('the upload of an ended key is scanned once at most, and never answered', async (t) => {
   const key = await endedKey();
-  const before = await metric('sluice_verdict_cache_entries');
+  const before = await server.metric('sluice_verdict_cache_entries');
   const connection = await openRaw(server.port);
   // In one packet, so that the content is there before the answer of Redis is.
   await connection.send(scanRequest(filePart('of an ended key'), { 'X-API-KEY': key }));
@@ -68,8 +62,12 @@ t.test('the upload of an ended key is scanned once at most, and never answered',
   await looked(before);
   t.equal((await upload(server.url, 'another one', { key })).status, 401);
   t.equal((await upload(server.url, 'of somebody else')).status, 200);
-  t.equal(await metric('sluice_verdict_cache_entries'), before + 2 * ENTRIES, 'the second upload was not looked at');
-  t.equal(await metric('sluice_upload_memory_bytes'), 0);
+  t.equal(
+    await server.metric('sluice_verdict_cache_entries'),
+    before + 2 * ENTRIES,
+    'the second upload was not looked at',
+  );
+  t.equal(await server.metric('sluice_upload_memory_bytes'), 0);
 });
 
 t.test('the rest of an upload is not received, and its memory is free before it ends', async (t) => {
@@ -79,7 +77,7 @@ t.test('the rest of an upload is not received, and its memory is free before it 
   const begins = once(connection.socket, 'data');
   await connection.send(request.subarray(0, 500_000));
   t.match(String(await begins), /^HTTP\/1.1 401 /);
-  t.equal(await metric('sluice_upload_memory_bytes'), 0);
+  t.equal(await server.metric('sluice_upload_memory_bytes'), 0);
   await connection.send(request.subarray(500_000));
   t.match(await connection.answer(), { status: 401 });
   connection.end();
@@ -90,7 +88,7 @@ t.test('who is refused while waiting for memory gets none, and the connection go
   const large = scanRequest(filePart(Buffer.alloc(9_000_000)));
   const holder = await openRaw(server.port);
   await holder.send(large.subarray(0, 8_000_000));
-  await until(async () => (await metric('sluice_upload_memory_bytes')) >= 8_000_000);
+  await until(async () => (await server.metric('sluice_upload_memory_bytes')) >= 8_000_000);
   const waiting = await openRaw(server.port);
   const refused = scanRequest(filePart(Buffer.alloc(9_000_000)), { 'X-API-KEY': key });
   const begins = once(waiting.socket, 'data');
@@ -103,7 +101,7 @@ t.test('who is refused while waiting for memory gets none, and the connection go
   t.match(await holder.answer(), { status: 200 });
   await waiting.send(scanRequest(filePart('the next one')));
   t.match(await waiting.answer(), { status: 200 });
-  t.equal(await metric('sluice_upload_memory_bytes'), 0);
+  t.equal(await server.metric('sluice_upload_memory_bytes'), 0);
   for (const each of [holder, waiting]) each.end();
 });
 
@@ -128,8 +126,6 @@ t.test('a URL is not asked for before the admission', async (t) => {
 t.test('scans that begin stay within the quota, whatever comes at once', async (t) => {
   const own = { ...env, DATABASE_URL: await postgres.database(), PLANS: 'TINY:10', BOOTSTRAP_PLAN: 'TINY' };
   const tiny = await startServer({ env: own });
-  const url = `http://127.0.0.1:${await tiny.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-  const scanned = () => metric('sluice_verdict_cache_entries', url);
   t.equal((await upload(tiny.url, 'first')).status, 200);
   const statuses = async (contents: readonly string[]) => {
     const connections = await Promise.all(contents.map(() => openRaw(tiny.port)));
@@ -140,7 +136,7 @@ t.test('scans that begin stay within the quota, whatever comes at once', async (
   };
   const first = await statuses(Array.from({ length: 100 }, (_, index) => `content ${index}`));
   t.equal(first.filter((status) => status === 200).length, 9);
-  t.equal(await scanned(), 10 * ENTRIES);
+  t.equal(await tiny.metric('sluice_verdict_cache_entries'), 10 * ENTRIES);
   await tiny.stop();
 });
 
@@ -149,8 +145,8 @@ t.test('an account without units is not expected to have some', async (t) => {
   const key = Object(body).value;
   const ask = (content: string) => upload(server.url, content, { key });
   while ((await ask('content')).status === 200);
-  const before = await metric('sluice_verdict_cache_entries');
+  const before = await server.metric('sluice_verdict_cache_entries');
   t.match(await ask('one too many'), { status: 429 });
   t.equal((await ask('another one too many')).status, 429);
-  t.equal(await metric('sluice_verdict_cache_entries'), before);
+  t.equal(await server.metric('sluice_verdict_cache_entries'), before);
 });

@@ -16,8 +16,7 @@ t.test('it has scanned before it was ready', async (t) => {
 });
 
 t.test('these scans left nothing', async (t) => {
-  const port = await server.printed(/"port":(\d+),"msg":"metrics"/);
-  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const metrics = await server.metrics();
   const valuesOf = (name: string): string[] =>
     [...metrics.matchAll(/^([a-z_]+)(?:\{[^}]*\})? (\S+)$/gm)].flatMap(([, of, value = '']) =>
       of === name ? [value] : [],
@@ -50,8 +49,7 @@ t.test('the first scan of a client is the first that counts', async (t) => {
     const page = await (await fetch(`${server.url}/web/scans/stats`, { headers })).json();
     return JSON.stringify(page).includes('"totalElements":1,');
   });
-  const port = await server.printed(/"port":(\d+),"msg":"metrics"/);
-  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const metrics = await server.metrics();
   t.match(metrics, /^sluice_scans_total\{[^}]*\} 1$/m);
   t.match(metrics, /^sluice_scan_wait_seconds_count\{class="alone"\} 1$/m);
 });
