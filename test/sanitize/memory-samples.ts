@@ -151,6 +151,14 @@ const samples: Readonly<Record<string, Buffer>> = {
   ]),
   'a.pdf': pdf(eicar()),
   'a.tar.gz': gzip(tar([member])),
+  // These only we open.
+  'predicted.pdf': Buffer.concat([
+    Buffer.from('%PDF-1.7\n1 0 obj\n<</Filter/FlateDecode/DecodeParms<</Predictor 12/Columns 68>>>>\nstream\n'),
+    deflateSync(Buffer.concat([Buffer.of(0), eicar()])),
+    Buffer.from('\nendstream\nendobj\n'),
+  ]),
+  'base64.txt': Buffer.from(`This is base64:\n${base64}\n`),
+  'behind.sh': Buffer.concat([Buffer.from('#!/bin/sh\n'), gzip(eicar())]),
 };
 
 const hex = (text: string): string => Buffer.from(text).toString('hex');
