@@ -183,8 +183,12 @@ void Finder::FindBase64(size_t from) {
     uint64_t piece = 0;
     uint64_t size = 0;
     bool is_hex = true;
+    size_t again = 0;
     for (std::optional<size_t> next = at; next; next = begins_line || letters > kWordMost ? NextLine(bytes_, at) : std::nullopt) {
+      const uint64_t before = letters;
       for (at = *next; at < bytes_.size() && IsLetter(bytes_[at]); at++, letters++, piece++) is_hex = is_hex && IsHex(bytes_[at]);
+      // A line of a word may stand before the first one.
+      if (before > 0 && before <= kWordMost && letters - before > kWordMost) again = *next;
       const size_t behind = BehindPadding(bytes_, at, piece);
       if (behind == at || !NextLine(bytes_, behind)) continue;
       at = behind;
@@ -193,6 +197,7 @@ void Finder::FindBase64(size_t from) {
     }
     size += piece * 3 / 4;
     if (size >= kLeast && !is_hex) members_.push_back({kBase64, false, false, start, at, size, true});
+    if (again != 0) at = again;
   }
 }
 

@@ -17,6 +17,7 @@ const script = Buffer.from('#!/bin/sh\ntail -n +4 "$0" | tar x\nexit\n');
 /** Says neither by what system it was made, nor how. */
 const unusual = compressors.gz(archive);
 unusual.set([9, 77], 8);
+const lzmaZip = sevenZip('-tzip', '-mm=LZMA')([{ name: 'wanted.com', content: wanted }]);
 
 const part = (body: string, encoding = 'base64'): string =>
   `--AB\r\nContent-Type: a/b\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}\r\n`;
@@ -95,6 +96,8 @@ const infected: Record<string, Buffer> = {
   'a document of LibreOffice in one file': Buffer.from(
     `<?xml version="1.0"?><office:document><office:binary-data>${base64}</office:binary-data></office:document>`,
   ),
+  'a zip by LZMA behind a gzip': Buffer.concat([compressors.gz(Buffer.from('other words')), lzmaZip]),
+  'lines behind a line of the word': Buffer.from(`base64\n${lines}`),
   'a form of Acrobat': Buffer.from(`<?xml version="1.0"?><xdp:xdp><chunk>${base64}</chunk></xdp:xdp>`),
   'what uuencode -m writes': Buffer.from(`begin-base64 644 wanted.com\n${base64}\n====\n`),
   'a uuencoded file behind a text': Buffer.from(`Here it is.\n${uuencoded(wanted)}`),
@@ -202,6 +205,13 @@ t.test('what is spelled in another way, or lies behind other bytes, is looked at
 const pdfData = 'engine cannot unpack this kind of PDF data';
 const mixedRtf = 'engine cannot unpack objects of RTF in two spellings';
 const tooMuch = 'too much of it only looks packed, or lies in several archives';
+t.test('the end alone says of a zip what it is', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const damaged = Buffer.from(lzmaZip);
+  damaged.write('X', lzmaZip.indexOf('PK\x03\x04'));
+  t.match(verdictOf(damaged), 'incomplete: a zip can be read in several ways');
+});
+
 const spelled = Buffer.from(`${deflated.toString('hex')}>`);
 const headless = pdf('/Filter/FlateDecode', deflated, '');
 const incomplete: Record<string, [string, Buffer]> = {
@@ -249,8 +259,8 @@ t.test('bytes are looked at many together, and what they say is found at each pl
   await load(t, [ownSignaturesDirectory]);
   const members = [{ name: 'wanted.com', content: wanted }];
   const spelled: Record<string, Buffer> = {
-    'base64 of a word': Buffer.from(` BASE64 (${base64})`),
-    'base64 in lines that a line begins': Buffer.from(`<chunk>\n${base64.replace(/.{5}/g, '$&\n')}`),
+    base64: Buffer.from(`(${base64})`),
+    'base64 in short lines': Buffer.from(`\n${base64.replace(/.{5}/g, '$&\n')}`),
     uuencode: Buffer.from(`\n${uuencoded(wanted)}`),
     '7z': sevenZip('-t7z')(members),
     'a zip': sevenZip('-tzip')(members),
@@ -258,7 +268,7 @@ t.test('bytes are looked at many together, and what they say is found at each pl
   };
   for (const [what, bytes] of Object.entries(spelled)) {
     const missed = Array.from({ length: 100 }, (_, at) => at + 1).filter((at) => {
-      const found = verdictOf(Buffer.concat([Buffer.alloc(at, '- '), bytes]));
+      const found = verdictOf(Buffer.concat([Buffer.from('Base64'), Buffer.alloc(at, ' -'), bytes]));
       return found !== 'infected';
     });
     t.same(missed, [], what);
