@@ -51,7 +51,7 @@ export const LimitFields = {
     .describe("Scans per hour of this key alone, at most the account's. null: as many as the account has."),
   scopes: z
     .array(z.enum(KEY_SCOPES, { error: `must be one of ${KEY_SCOPES.join(', ')}` }))
-    .min(1)
+    .min(1, 'must name a scope')
     .max(KEY_SCOPES.length)
     .refine((scopes) => new Set(scopes).size === scopes.length, 'must have each only once')
     .nullable()

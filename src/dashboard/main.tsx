@@ -1,11 +1,9 @@
 // The entry of the web client: what every page needs, put around the pages.
 import '@fontsource-variable/inter/wght.css';
 import './mantine.css';
-import '@mantine/notifications/styles.css';
 import './theme.css';
 import './layout.css';
 import { MantineProvider } from '@mantine/core';
-import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -19,7 +17,6 @@ createRoot(root).render(
   <StrictMode>
     <MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
       <QueryClientProvider client={queries}>
-        <Notifications position="bottom-right" />
         <App />
       </QueryClientProvider>
     </MantineProvider>

@@ -152,7 +152,7 @@ onEachStore(async (t, store) => {
       [{ hourlyLimit: 51 }, /^hourlyLimit: must be at most 50, which the account has$/],
       [{ hourlyLimit: 0 }, /^hourlyLimit: must be at least 1/],
       [{ hourlyLimit: 1.5 }, /^hourlyLimit: must be an integer/],
-      [{ scopes: [] }, /^scopes: /],
+      [{ scopes: [] }, /^scopes: must name a scope$/],
       [{ scopes: 'scan' }, /^scopes: must be a list$/],
       [{ scopes: ['scan', 'scan'] }, /^scopes: must have each only once$/],
       [{ scopes: ['admin'] }, /^scopes.0: must be one of scan, read$/],

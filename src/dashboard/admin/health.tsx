@@ -6,7 +6,7 @@ import { ask } from '../api/client.ts';
 import { Nothing } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { duration, number, size } from '../parts/format.ts';
-import { showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/notices.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';

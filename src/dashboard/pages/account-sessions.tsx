@@ -6,7 +6,7 @@ import { sessionsQuery } from '../api/queries.ts';
 import type { Session } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { deviceOf } from '../parts/device.ts';
-import { showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/notices.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';

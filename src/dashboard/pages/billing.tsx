@@ -7,7 +7,7 @@ import { billingQuery } from '../api/queries.ts';
 import { type Billing, type Price, Redirect } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { number, price as written } from '../parts/format.ts';
-import { showProblem } from '../parts/problem.tsx';
+import { showProblem } from '../parts/notices.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';

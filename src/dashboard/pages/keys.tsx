@@ -10,7 +10,7 @@ import { Blank } from '../parts/blank.tsx';
 import { Question } from '../parts/dialog.tsx';
 import { instantOf, number } from '../parts/format.ts';
 import { AddIcon } from '../parts/icons.ts';
-import { showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/notices.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';

@@ -10,7 +10,7 @@ import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
 import { number } from '../parts/format.ts';
-import { showDone, showProblem } from '../parts/problem.tsx';
+import { showDone, showProblem } from '../parts/notices.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';

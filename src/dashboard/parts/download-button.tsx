@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { ask } from '../api/client.ts';
 import { User } from '../api/shapes.ts';
 import { DownloadIcon } from './icons.ts';
-import { showProblem } from './problem.tsx';
+import { showProblem } from './notices.tsx';
 
 interface DownloadProps {
   readonly path: string;

@@ -1,13 +1,12 @@
-// What went wrong, in plain words: in the place of what could not be loaded, or as a notice of what could not be done.
+// What went wrong, in plain words: in the place of what could not be loaded, and in forms that could not be sent.
 import { Alert, Button } from '@mantine/core';
-import { notifications } from '@mantine/notifications';
 import { useSyncExternalStore } from 'react';
 import { Problem, SessionEnded } from '../api/problem.ts';
 import { isUnreachable, watchReachability } from '../api/reachability.ts';
 import { texts } from '../texts.ts';
 import { duration } from './format.ts';
 
-function sentenceOf(error: unknown): string {
+export function sentenceOf(error: unknown): string {
   if (!(error instanceof Problem)) return texts.problems.broken.bug.hint;
   const { status, error: kind, message, retryAfterSeconds } = error;
   if (status === 0) return texts.problems.noAnswer;
@@ -86,13 +85,4 @@ export function ProblemBox({ error, onRetry, isBusy = false }: ProblemBoxProps) 
       </div>
     </Alert>
   );
-}
-
-export function showProblem(error: unknown): void {
-  if (error instanceof SessionEnded) return;
-  notifications.show({ color: 'red', message: sentenceOf(error), autoClose: 8_000, role: 'alert' });
-}
-
-export function showDone(message: string): void {
-  notifications.show({ color: 'teal', message, role: 'status' });
 }

@@ -1,5 +1,5 @@
 // Which page an address is, for whom; and what happens when the session ends.
-import { useEffect } from 'react';
+import { useEffect, useState } from 'react';
 import { Redirect, Route, Switch, useLocation, useSearchParams } from 'wouter';
 import { queries } from '../api/query-client.ts';
 import { onSessionEnd } from '../api/session.ts';
@@ -27,6 +27,8 @@ const SignedInPages = part(
   <PageSkeleton />,
 );
 
+const Notices = part(async () => (await import('./signed-in-pages.tsx')).Notices, null);
+
 const behindSignIn = [
   '/scan',
   '/scans/:id',
@@ -40,6 +42,10 @@ const behindSignIn = [
 
 export function App() {
   const [location, navigate] = useLocation();
+  const signedIn = useSignedIn();
+  // They outlive the session: that the account is deleted is said when nobody is signed in any more.
+  const [hasNotices, setHasNotices] = useState(signedIn);
+  if (signedIn && !hasNotices) setHasNotices(true);
   useEffect(
     () =>
       onSessionEnd((reason) => {
@@ -53,6 +59,7 @@ export function App() {
     <Layout>
       <Boundary location={location}>
         <Pages />
+        {hasNotices && <Notices />}
       </Boundary>
     </Layout>
   );

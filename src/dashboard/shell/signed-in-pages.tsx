@@ -17,6 +17,7 @@ import { part } from './part.tsx';
 // Few need them: they are a script of their own.
 const Admin = part(async () => (await import('../admin/admin.tsx')).Admin, <PageSkeleton />);
 
+export { Notices } from '../parts/notices.tsx';
 export { UserMenu } from './user-menu.tsx';
 
 export function SignedInPages() {

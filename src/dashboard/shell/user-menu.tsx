@@ -7,7 +7,7 @@ import { meQuery } from '../api/queries.ts';
 import { forgetSession } from '../api/session.ts';
 import { Nothing } from '../api/shapes.ts';
 import { AccountIcon, BillingIcon, OpenIcon, OperationIcon, SignOutIcon } from '../parts/icons.ts';
-import { showProblem } from '../parts/problem.tsx';
+import { showProblem } from '../parts/notices.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { queue } from '../scan/queue.ts';
 import { texts } from '../texts.ts';
