@@ -1,7 +1,7 @@
 // What HTTP costs without a service behind it: the library of the service takes each request whole, looks at nothing, and answers what a clean
 // scan is answered, with as many headers. Says its port on stdout, and ends with its stdin.
 import { randomUUID } from 'node:crypto';
-import { loadUws } from '../src/http/uws/load.js';
+import { loadUws } from '../src/http/uws/wire.js';
 
 const headers: readonly (readonly [string, string])[] = [
   ['Content-Type', 'application/json; charset=utf-8'],

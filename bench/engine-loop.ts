@@ -2,8 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { loadSignatures } from '../src/engine/signatures.js';
-import { ScanPool } from '../src/engine/threads/pool.js';
-import { scanOnce } from '../src/engine/threads/scan-once.js';
+import { ScanPool, scanOnce } from '../src/engine/threads/pool.js';
 
 /** A scan waits for each thread while it works, so that none stands idle. */
 const SCANS_PER_THREAD = 2;

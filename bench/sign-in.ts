@@ -1,7 +1,6 @@
 // `npm run bench:sign-in`: whether time tells an unknown account from a wrong password, or an unknown key from a deleted one; pairs in turns against one server.
 import { createKey } from '../src/account/keys.js';
-import { hashPassword } from '../src/account/passwords.js';
-import { createUser } from '../src/account/users.js';
+import { createUser, hashPassword } from '../src/account/users.js';
 import { openPostgres } from '../src/store/postgres.js';
 import { startPostgres } from '../test/fixtures/postgres.js';
 import { startRedis } from '../test/fixtures/redis.js';

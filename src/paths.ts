@@ -1,5 +1,9 @@
-// Where the project's own files lie, relative to this one: everything that is read from disk at run time.
+// Where the project's own files lie, relative to this one: everything that is read from disk at run time; and folders that are made.
+
+import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { codeOf } from './error-text.js';
 
 function fromRoot(path: string): string {
   // This file is dist/src/paths.js when it runs, or a part of one in dist/program/.
@@ -31,3 +35,16 @@ export const mainPath = fromRoot('dist/src/main.js');
 export const programDataDirectory = fromRoot('data');
 /** Made when there is none, and left out where it can't be. */
 export const compileCacheDirectory = fromRoot('dist/.compiled');
+
+/** Closed to others, unless `mode` says otherwise. One that is there stays as it is. */
+export function makeFolder(path: string, mode = 0o700): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  const above = dirname(path);
+  if (!existsSync(above)) makeFolder(above, mode);
+  try {
+    mkdirSync(path, { mode });
+  } catch (error) {
+    // Another process may have made it meanwhile.
+    if (codeOf(error) !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
+  }
+}

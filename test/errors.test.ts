@@ -1,7 +1,7 @@
 // The table of answers: the rows that concern uploads say what the contract says, and details are filled in as they are.
 import t from 'tap';
 import { type ErrorCode, errorTable, Failure, messageOf, Unavailable, unavailableTable } from '../src/errors.js';
-import { failureReply } from '../src/http/reply.js';
+import { failureReply } from '../src/http/wire.js';
 
 /** The contract's own words: status, error, message. */
 const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {

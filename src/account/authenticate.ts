@@ -8,7 +8,7 @@ import type { Sql, SqlOf } from '../store/postgres.js';
 import { Turns } from '../waiting/turns.js';
 import { parseUrl } from '../wire-text.js';
 import { findSession, REFRESH_TOKEN_MS, touchSession } from './sessions.js';
-import { type AddressOf, createRemembered, type Strangers, throttledAs } from './strangers.js';
+import { type AddressOf, createRemembered, type Strangers, throttledAs } from './throttle.js';
 import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
 import { createUser, normaliseEmail, type UserRow } from './users.js';
 

@@ -1,24 +1,192 @@
-// The sign-in of the dashboard, wired: its keys loaded, its routes made, its upkeep running until it is stopped.
-
+// The routes of the signed-in user's own account and sessions; and the sign-in of the dashboard, wired: its keys loaded, its routes made, its upkeep running until it is
+// stopped.
+import { z } from 'zod';
 import { freePlanOf, type Plans } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
+import { Failure } from '../errors.js';
+import type { CallerRoute, GuardedOperation } from '../http/caller.js';
+import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
+import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { Log } from '../log.js';
-import type { SqlOf } from '../store/postgres.js';
-import { createRounds } from '../waiting/rounds.js';
+import type { Queries, SqlOf } from '../store/postgres.js';
+import { createRounds } from '../waiting/limiter.js';
 import { createAuthenticate } from './authenticate.js';
 import { createKeyRoutes } from './key-routes.js';
 import { type KeyNodes, tellOfEnded } from './keys.js';
-import { createVerifyCurrent, hashPassword, verifyPassword } from './passwords.js';
 import { createProtectionRoutes, type DeleteOwn } from './protection.js';
 import { createResetRoutes, type Mailer, openMailer, sweepResets } from './resets.js';
-import { sweepSessions } from './sessions.js';
+import { endOtherSessions, endSession, endSessions, listSessions, SessionView, sweepSessions } from './sessions.js';
 import { createSignIn } from './sign-in.js';
 import { createSignInRoutes } from './sign-in-routes.js';
 import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
-import { createAddressOf, createStrangers } from './strangers.js';
-import { createThrottle, sweepAttempts } from './throttle.js';
+import { createAddressOf, createStrangers, createThrottle, passwordsOfAccount, sweepAttempts } from './throttle.js';
 import { createTokens, type TrustedIssuer } from './tokens.js';
-import { createSessionRoutes, createUserRoutes } from './user-routes.js';
+import {
+  changeUser,
+  createVerifyCurrent,
+  EmailField,
+  findUser,
+  hashPassword,
+  NewPasswordField,
+  PasswordField,
+  SomeNameField,
+  UserView,
+  userView,
+  type VerifyCurrent,
+  verifyPassword,
+  wrongPassword,
+} from './users.js';
+
+interface UserRouteParts {
+  readonly sqlOf: SqlOf;
+  readonly plans: Plans;
+  readonly verifyCurrent: VerifyCurrent;
+}
+
+const PATH = '/web/users/me';
+const SESSIONS_PATH = `${PATH}/sessions`;
+
+const Changes = z
+  .strictObject({
+    name: SomeNameField.optional(),
+    email: EmailField.optional(),
+    newPassword: NewPasswordField.optional(),
+    currentPassword: PasswordField.optional(),
+  })
+  .superRefine(({ name, email, newPassword, currentPassword }, context) => {
+    const isSecured = email !== undefined || newPassword !== undefined;
+    if (!isSecured && name === undefined) context.addIssue('Send at least one of name, email and newPassword');
+    if (isSecured && currentPassword === undefined) {
+      context.addIssue({ code: 'custom', path: ['currentPassword'], message: 'email and newPassword need it' });
+    }
+  })
+  .meta({ id: 'UserChange' });
+
+const Me = UserView.extend({ twoFactor: z.boolean().describe('Whether signing in takes a code as well') }).meta({
+  id: 'User',
+});
+
+export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
+  const { sqlOf, plans, verifyCurrent } = parts;
+
+  return [
+    {
+      method: 'GET',
+      path: PATH,
+      operation: showOperation,
+      async handle({ userId, twoFactor }) {
+        const user = await findUser(sqlOf(userId), userId);
+        if (user === null) throw new Failure('tokenInvalid');
+        return jsonReply(200, { ...userView(user, plans), twoFactor });
+      },
+    },
+    {
+      method: 'PUT',
+      path: PATH,
+      operation: changeOperation,
+      async handle(caller, exchange) {
+        const { name, email, newPassword, currentPassword } = await readJson(exchange, Changes);
+        const sql = sqlOf(caller.userId);
+        const isSecured = email !== undefined || newPassword !== undefined;
+        const verifiedHash =
+          isSecured && currentPassword !== undefined ? await verifyCurrent(sql, caller, currentPassword) : null;
+        const passwordHash = newPassword === undefined ? null : await hashPassword(newPassword, [caller.userId]);
+        const change = { name: name ?? null, email: email ?? null, passwordHash, verifiedHash };
+        const onNewPassword = (tx: Queries) => endOtherSessions(tx, caller.userId, caller.sessionId);
+        const result = await changeUser(sql, caller.userId, change, onNewPassword);
+        switch (result.outcome) {
+          case 'emailTaken':
+            throw new Failure('conflict', 'email: this address has an account');
+          case 'notAsVerified':
+            throw verifiedHash === null ? new Failure('tokenInvalid') : wrongPassword();
+          case 'changed':
+            return jsonReply(200, { ...userView(result.user, plans), twoFactor: caller.twoFactor });
+        }
+      },
+    },
+  ];
+}
+
+const showOperation: GuardedOperation = {
+  summary: 'You',
+  tag: 'users',
+  responses: { 200: jsonAnswer('Your account.', Me) },
+};
+
+const changeOperation: GuardedOperation = {
+  summary: 'Changes your name, your e-mail address or your password',
+  description:
+    'What is left out stays. `email` and `newPassword` need `currentPassword`; a wrong one is a 400, and after ten of them in one ' +
+    `session a 429 with Retry-After, as after ${passwordsOfAccount.burst} changes of one account in a row. ` +
+    'A new password ends your other sessions.',
+  tag: 'users',
+  requestBody: jsonBody(Changes),
+  responses: { 200: jsonAnswer('Your account as it is now.', Me) },
+  errors: ['conflict', 'tooManyAttempts'],
+};
+
+const Id = z.uuid();
+const EndAll = z.strictObject({
+  keepCurrent: sentAs(
+    z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true'),
+    { type: 'boolean', default: false },
+  )
+    .default(false)
+    .describe('true spares the session that asks'),
+});
+
+function createSessionRoutes({ sqlOf, now }: { readonly sqlOf: SqlOf; readonly now: () => number }): CallerRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: SESSIONS_PATH,
+      operation: listOperation,
+      handle: async (caller) => jsonReply(200, await listSessions(sqlOf(caller.userId), caller, now())),
+    },
+    {
+      method: 'DELETE',
+      path: `${SESSIONS_PATH}/{sessionId}`,
+      operation: endOperation,
+      async handle({ userId }, _exchange, { sessionId }) {
+        const id = Id.safeParse(sessionId);
+        const ended = id.success && (await endSession(sqlOf(userId), userId, id.data));
+        if (!ended) throw new Failure('notFound', 'the session');
+        return noContent;
+      },
+    },
+    {
+      method: 'DELETE',
+      path: SESSIONS_PATH,
+      operation: endAllOperation,
+      async handle({ userId, sessionId }, exchange) {
+        const { keepCurrent } = readQuery(exchange, EndAll);
+        await endSessions(sqlOf(userId), userId, keepCurrent ? sessionId : null);
+        return noContent;
+      },
+    },
+  ];
+}
+
+const listOperation: GuardedOperation = {
+  summary: 'Your sessions, the one used last first',
+  tag: 'users',
+  responses: { 200: jsonAnswer('The sessions.', z.array(SessionView)) },
+};
+
+const endOperation: GuardedOperation = {
+  summary: 'Ends one of your sessions: its tokens are refused from the next request on',
+  tag: 'users',
+  parameters: [pathParameter('sessionId', Id.describe('Of the session.'))],
+  responses: { 204: { description: 'Ended.' } },
+  errors: ['notFound'],
+};
+
+const endAllOperation: GuardedOperation = {
+  summary: 'Ends all of your sessions',
+  tag: 'users',
+  parameters: queryParameters(EndAll),
+  responses: { 204: { description: 'Ended.' } },
+};
 
 interface DashboardOptions {
   readonly sqlOf: SqlOf;

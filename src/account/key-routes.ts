@@ -1,8 +1,7 @@
 // The routes of a user's own API keys, and what is said of a key when it is made or changed: its limits on the wire, checked against what its
 // account may.
 import { z } from 'zod';
-import { KEY_SCOPES, type KeyLimits } from '../config/key-rules.js';
-import { limitOf, type Plans } from '../config/plans.js';
+import { KEY_SCOPES, type KeyLimits, limitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { Caller, CallerRoute, GuardedOperation } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';

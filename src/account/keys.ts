@@ -1,7 +1,7 @@
 // API keys: 128 random bits shown once, kept as their SHA-256, looked up by it, and ended on every node.
 import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import { KEY_SCOPES, type KeyLimits, type KeyScope } from '../config/key-rules.js';
+import { KEY_SCOPES, type KeyLimits, type KeyScope } from '../config/plans.js';
 import { hashBytes, hashOfKey } from '../store/keys.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';

@@ -9,10 +9,9 @@ import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody } from '../http/openapi.js';
 import type { Queries, Sql, SqlOf } from '../store/postgres.js';
-import type { VerifyCurrent } from './passwords.js';
 import { endOtherSessions, hashOf } from './sessions.js';
 import { type Attempt, codesOfAccount, type Throttle } from './throttle.js';
-import { findUser, PasswordField } from './users.js';
+import { findUser, PasswordField, type VerifyCurrent } from './users.js';
 
 /** RFC 4226, section 4: 160 bits are recommended. */
 const SECRET_BYTES = 20;

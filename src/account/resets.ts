@@ -10,11 +10,18 @@ import { jsonBody } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
 import type { Queries, Sql, SqlOf } from '../store/postgres.js';
 import { fromHere } from './authenticate.js';
-import { hashPassword } from './passwords.js';
 import { endOtherSessions, hashOf, isToken, newToken } from './sessions.js';
-import { STRANGERS, type Strangers, throttledAs } from './strangers.js';
-import { type Attempt, resetsOfAccount, resetsOfAddress, type Throttle, tooMany } from './throttle.js';
-import { EmailField, findUserByEmail, NewPasswordField, normaliseEmail } from './users.js';
+import {
+  type Attempt,
+  resetsOfAccount,
+  resetsOfAddress,
+  STRANGERS,
+  type Strangers,
+  type Throttle,
+  throttledAs,
+  tooMany,
+} from './throttle.js';
+import { EmailField, findUserByEmail, hashPassword, NewPasswordField, normaliseEmail } from './users.js';
 
 export const RESET_MINUTES = 60;
 /** Of one account at a time; the oldest one makes room. */

@@ -7,13 +7,13 @@ import type { GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody } from '../http/openapi.js';
-import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
+import type { Reply } from '../http/wire.js';
 import type { SqlOf } from '../store/postgres.js';
 import { fromHere, REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies, tokenOf } from './authenticate.js';
 import { endSession, isToken, ownerOfToken, refreshSession, type SignInClient } from './sessions.js';
 import type { SignedIn, SignIn } from './sign-in.js';
-import { type AddressOf, createRemembered, STRANGERS, type Strangers, throttledAs } from './strangers.js';
+import { type AddressOf, createRemembered, STRANGERS, type Strangers, throttledAs } from './throttle.js';
 import { ACCESS_TOKEN_SECONDS, Jwks, type Tokens } from './tokens.js';
 import { EmailField, NameField, NewPasswordField, PasswordField, UserView, userView } from './users.js';
 

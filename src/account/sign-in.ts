@@ -4,23 +4,24 @@ import { Failure } from '../errors.js';
 import { recentTable } from '../recent-table.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
 import type { Who } from '../waiting/turns.js';
-import type { PasswordWork } from './passwords.js';
 import { acceptCode } from './protection.js';
 import { type SignInClient, type StartedSession, startSession } from './sessions.js';
-import { STRANGERS, type Strangers, throttledAs } from './strangers.js';
 import {
   type Attempt,
   codesOfAccount,
   registrationsOfAccount,
   registrationsOfAddress,
+  STRANGERS,
+  type Strangers,
   signInsOfAccount,
   signInsOfAddress,
   signInsOfPair,
   type Throttle,
   type Throttled,
+  throttledAs,
   tooMany,
 } from './throttle.js';
-import { createUser, findUser, normaliseEmail, type UserRow } from './users.js';
+import { createUser, findUser, normaliseEmail, type PasswordWork, type UserRow } from './users.js';
 
 interface Credentials {
   readonly email: string;

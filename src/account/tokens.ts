@@ -14,7 +14,7 @@ import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
 import { Turns, type Who } from '../waiting/turns.js';
 import type { SigningKeys } from './signing-keys.js';
-import { createRemembered } from './strangers.js';
+import { createRemembered } from './throttle.js';
 
 /** Clocks of nodes may differ by so much: for `iat` and `nbf`, never for `exp`. */
 const CLOCK_TOLERANCE_SECONDS = 30;

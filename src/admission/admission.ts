@@ -1,6 +1,6 @@
 // What an admission is: one unit of an hourly quota for a live key or a signed-in user; the shapes all of it shares, and the hour's arithmetic; and what
 // a ledger is: who may, and how many units this hour has seen, in Redis for many nodes, in memory for one.
-import type { KeyLimits, KeyRules } from '../config/key-rules.js';
+import type { KeyLimits, KeyRules } from '../config/plans.js';
 
 export const HOUR_SECONDS = 3600;
 /** Users, and keys, that one process remembers, 150 to 500 bytes each; the one that was used least recently makes room. */

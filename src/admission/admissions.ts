@@ -1,5 +1,5 @@
 // Admission: the ledger asked in one step for what it knows, filled from Postgres with what it doesn't, and stood in for by Postgres while it is away.
-import { rulesOf } from '../config/key-rules.js';
+import { rulesOf } from '../config/plans.js';
 import { Unavailable } from '../errors.js';
 import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
@@ -19,8 +19,7 @@ import {
   usedUnits,
   windowStart,
 } from './admission.js';
-import { createFills, createKeyOwners, type Fills, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
-import type { FindKey } from './lookups.js';
+import { createFills, createKeyOwners, type Fills, type FindKey, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
 import type { QuotaHours } from './quota-hours.js';
 import { createQuotaMirror, createRefusals } from './quota-mirror.js';
 import { createExpectations, createUnits, type Expectations, type Standing, type Units } from './units.js';

@@ -1,6 +1,6 @@
 // The ledger in this process: exact for one node. No step has an await in it, that is what makes it atomic.
 import { uptime } from 'node:os';
-import type { KeyRules } from '../config/key-rules.js';
+import type { KeyRules } from '../config/plans.js';
 import { type RecentTable, recentTable, USUAL } from '../recent-table.js';
 import {
   type Facts,

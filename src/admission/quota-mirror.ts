@@ -1,7 +1,7 @@
 // What is counted of users and hours in this process, copied to Postgres: of the ledger every second, and sooner when a unit came back or few are left, since there the count goes on while the ledger is away, or starts from when it lost its own; of scans that were refused every few seconds.
 import { recentTable, USUAL } from '../recent-table.js';
 import { StoreAway } from '../store/store-error.js';
-import { createRounds } from '../waiting/rounds.js';
+import { createRounds } from '../waiting/limiter.js';
 import type { Count, QuotaHour } from './admission.js';
 import type { QuotaHours, RefusedHour, Seen } from './quota-hours.js';
 

@@ -9,7 +9,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { script } from '../store/redis/place.js';
+import { script } from '../store/redis/client.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { inBatches } from '../waiting/limiter.js';
 import {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
-import { createRounds } from '../waiting/rounds.js';
+import { createRounds } from '../waiting/limiter.js';
 import type { ActiveBilling, Billing } from './billing.js';
 import { countCustomers, findUnannounced, nextCustomers } from './records.js';
 import { logProblem, StripeProblem } from './stripe.js';

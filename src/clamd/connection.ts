@@ -3,8 +3,15 @@ import { Failure } from '../errors.js';
 import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
 import { Connection } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
-import { type ClamdScanParts, errorText, STREAM, StreamedScan, type StreamOwner } from './clamd-scan.js';
-import { FileWork, type WorkOwner } from './file-work.js';
+import {
+  type ClamdScanParts,
+  errorText,
+  FileWork,
+  STREAM,
+  StreamedScan,
+  type StreamOwner,
+  type WorkOwner,
+} from './clamd-scan.js';
 import type { FolderFiles, MachineFiles } from './open-below.js';
 import {
   ClamdParser,

@@ -81,7 +81,7 @@ function addCommand<Given>(
 }
 
 const users = () => import('./users.js');
-const userChanges = () => import('./user-changes.js');
+const userChanges = () => import('./users.js');
 const backups = () => import('./backup.js');
 
 /** `finish` gets the exit code. */

@@ -1,6 +1,12 @@
-// The scan of many files: read ahead for all threads within bounds of memory, reported in the order in which they were found.
-import type { FileReport, Finding } from './report.js';
-import { type Entry, readContent, reasonOf } from './walk.js';
+// The scan of many files: found in the order of their names, read ahead for all threads within bounds of memory, and reported in that order, as one line each or as one
+// JSON document.
+
+import { createHash } from 'node:crypto';
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, lstat, open, readdir, stat } from 'node:fs/promises';
+import { codeOf, messageOfError } from '../error-text.js';
+import { extensionOf } from '../filename.js';
+import { escapePath, escapeText, safeJson } from './output.js';
 
 /** Content in memory at one time, beside one file of the largest size. */
 const MEMORY_BYTES = 56 * 1024 * 1024;
@@ -139,4 +145,241 @@ async function examine(
 function nameOf(path: Buffer): string {
   const text = path.toString('utf8');
   return text.split('/').findLast((part) => part !== '') ?? text;
+}
+
+export interface FileReport {
+  readonly path: Buffer;
+  /** Null when it could not be found out. */
+  readonly sizeBytes: number | null;
+  /** Null when the content was not read. */
+  readonly sha256: string | null;
+  /** Time inside the engine; null when the engine never saw it. */
+  readonly durationMs: number | null;
+  readonly finding: Finding;
+}
+
+export type Finding =
+  /** `notices`: what is said beside it, as in X-Scan-Notice. */
+  | { readonly kind: 'clean'; readonly notices: readonly string[] }
+  | { readonly kind: 'infected'; readonly virusName: string; readonly notices: readonly string[] }
+  /** Not wholly looked at. */
+  | { readonly kind: 'incomplete'; readonly reason: string }
+  /** Not looked at at all. */
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface Summary {
+  readonly files: number;
+  readonly clean: number;
+  readonly infected: number;
+  readonly incomplete: number;
+  readonly failed: number;
+  /** Links and special files inside folders. */
+  readonly skipped: number;
+  readonly bytes: number;
+  readonly durationMs: number;
+  /** A signal, a reader that is gone or a server that refuses ended the scan before its end. */
+  readonly interrupted: boolean;
+}
+
+/** Turns reports into text; what `file` and `end` return is to be written in the order of the calls. */
+export interface Format {
+  start(): string;
+  file(report: FileReport): string;
+  end(summary: Summary): string;
+}
+
+export function textFormat(): Format {
+  return {
+    start: () => '',
+    file: ({ path, finding }) => `${escapePath(path)}: ${findingText(finding)}\n`,
+    end: (summary) => `\n${summaryText(summary)}\n`,
+  };
+}
+
+function findingText(finding: Finding): string {
+  switch (finding.kind) {
+    case 'clean':
+      return `CLEAN${noticesText(finding.notices)}`;
+    case 'infected':
+      return `INFECTED ${escapeText(finding.virusName)}${noticesText(finding.notices)}`;
+    case 'incomplete':
+      return `INCOMPLETE ${escapeText(finding.reason)}`;
+    case 'failed':
+      return `FAILED ${escapeText(finding.reason)}`;
+  }
+}
+
+/** ` (encrypted)`, or nothing. */
+function noticesText(notices: readonly string[]): string {
+  return notices.length === 0 ? '' : ` (${notices.join(', ')})`;
+}
+
+function summaryText({ files, clean, infected, incomplete, failed, skipped, bytes, durationMs, interrupted }: Summary) {
+  const counts = [`${clean} clean`, `${infected} infected`, `${incomplete} incomplete`, `${failed} failed`];
+  if (skipped > 0) counts.push(`${skipped} skipped`);
+  const seconds = (durationMs / 1000).toFixed(1);
+  const head = interrupted ? 'Stopped after' : 'Scanned';
+  return `${head} ${files} ${files === 1 ? 'file' : 'files'}: ${counts.join(', ')} (${megabytes(bytes)} MB in ${seconds} s)`;
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / (1024 * 1024)).toFixed(1);
+}
+
+/** `{"files": [...], "summary": {...}}`, a file on each line, so that no list of them is ever in memory. */
+export function jsonFormat(): Format {
+  let separator = '\n';
+  return {
+    start: () => '{"files":[',
+    file(report) {
+      const line = `${separator}${safeJson(fileJson(report))}`;
+      separator = ',\n';
+      return line;
+    },
+    end({ durationMs, bytes, ...counts }) {
+      const summary = { ...counts, sizeInBytes: bytes, durationMillis: Math.round(durationMs) };
+      return `\n],"summary":${safeJson(summary)}}\n`;
+    },
+  };
+}
+
+function fileJson({ path, sizeBytes, sha256, durationMs, finding }: FileReport) {
+  // A name that is not UTF-8 has U+FFFD here: JSON has no bytes.
+  const text = path.toString('utf8');
+  const filename = text.split('/').findLast((part) => part !== '') ?? text;
+  return {
+    path: text,
+    filename,
+    extension: extensionOf(filename),
+    sizeInBytes: sizeBytes,
+    sha256,
+    scanDurationMillis: durationMs === null ? null : Math.round(durationMs),
+    infected: finding.kind === 'clean' ? false : finding.kind === 'infected' ? true : null,
+    virusName: finding.kind === 'infected' ? finding.virusName : null,
+    notices: finding.kind === 'clean' || finding.kind === 'infected' ? finding.notices : [],
+    error: finding.kind === 'incomplete' || finding.kind === 'failed' ? finding.reason : null,
+  };
+}
+
+/** Paths are bytes: a name that is not UTF-8 must not hide a file. */
+export type Entry =
+  | { readonly kind: 'file'; readonly path: Buffer; readonly sizeBytes: number; readonly followLink: boolean }
+  /** In a folder, but neither a file nor a folder. */
+  | { readonly kind: 'skipped'; readonly path: Buffer; readonly reason: string }
+  | { readonly kind: 'failed'; readonly path: Buffer; readonly reason: string };
+
+/**
+ * A link that is named on the command line is followed, one inside a folder is not. At any moment one list of names per level
+ * of folders is in memory.
+ */
+export async function* walk(paths: readonly string[]): AsyncGenerator<Entry> {
+  for (const name of paths) {
+    const path = Buffer.from(name);
+    const found = await attempt(() => stat(path));
+    if (!found.ok) yield { kind: 'failed', path, reason: found.reason };
+    else if (found.value.isDirectory()) yield* walkFolder(path);
+    else if (found.value.isFile()) yield { kind: 'file', path, sizeBytes: found.value.size, followLink: true };
+    else yield { kind: 'failed', path, reason: `neither a file nor a folder, but ${kindOf(found.value)}` };
+  }
+}
+
+async function* walkFolder(folder: Buffer): AsyncGenerator<Entry> {
+  const listed = await attempt(() => readdir(folder, { encoding: 'buffer' }));
+  if (!listed.ok) {
+    yield { kind: 'failed', path: folder, reason: listed.reason };
+    return;
+  }
+  for (const name of listed.value.sort(Buffer.compare)) {
+    const path = join(folder, name);
+    const found = await attempt(() => lstat(path));
+    if (!found.ok) yield { kind: 'failed', path, reason: found.reason };
+    else if (found.value.isDirectory()) yield* walkFolder(path);
+    else if (found.value.isFile()) yield { kind: 'file', path, sizeBytes: found.value.size, followLink: false };
+    else yield { kind: 'skipped', path, reason: kindOf(found.value) };
+  }
+}
+
+function join(folder: Buffer, name: Buffer): Buffer {
+  const separator = folder.at(-1) === 0x2f ? '' : '/';
+  return Buffer.concat([folder, Buffer.from(separator), name]);
+}
+
+function kindOf(stats: Stats): string {
+  if (stats.isSymbolicLink()) return 'a symbolic link';
+  if (stats.isFIFO()) return 'a named pipe';
+  if (stats.isSocket()) return 'a socket';
+  return 'a device';
+}
+
+async function attempt<Value>(
+  act: () => Promise<Value>,
+): Promise<{ readonly ok: true; readonly value: Value } | { readonly ok: false; readonly reason: string }> {
+  try {
+    return { ok: true, value: await act() };
+  } catch (error) {
+    return { ok: false, reason: reasonOf(error) };
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file or folder',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  EIO: 'input/output error',
+  ENAMETOOLONG: 'the name is too long',
+  ELOOP: 'became a link, or too many links',
+  ENOTDIR: 'a part of the path is not a folder',
+};
+
+/** What the system says of a path that can't be read, without repeating the path. */
+function reasonOf(error: unknown): string {
+  const code = codeOf(error);
+  return code === null ? messageOfError(error) : (REASONS[code] ?? code);
+}
+
+export type Content =
+  | {
+      readonly kind: 'read';
+      readonly bytes: Uint8Array<SharedArrayBuffer>;
+      readonly sizeBytes: number;
+      readonly sha256: string;
+    }
+  | { readonly kind: 'incomplete'; readonly reason: string };
+
+/** Bytes hashed at one go, so that a large file doesn't hold up the thread that feeds the others. */
+const SLICE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Reads at most the size that the file had when it was found: memory was set aside for that. Rejects with the system's error.
+ * A link in place of the file, put there since, is only followed where it was named on the command line.
+ */
+async function readContent(path: Buffer, sizeBytes: number, followLink: boolean): Promise<Content> {
+  // A named pipe, put there since, must not block: nobody may ever write to it.
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK | (followLink ? 0 : constants.O_NOFOLLOW);
+  const file = await open(path, flags);
+  try {
+    if (!(await file.stat()).isFile()) return { kind: 'incomplete', reason: 'the file was replaced while it was read' };
+    const bytes = new Uint8Array(new SharedArrayBuffer(sizeBytes));
+    const hash = createHash('sha256');
+    let filled = 0;
+    while (filled < sizeBytes) {
+      const target = bytes.subarray(filled, Math.min(filled + SLICE_BYTES, sizeBytes));
+      const { bytesRead } = await file.read(target, 0, target.length, null);
+      if (bytesRead === 0) break;
+      hash.update(target.subarray(0, bytesRead));
+      filled += bytesRead;
+    }
+    // Files of /proc say 0 and have content; a log grows.
+    if (filled < sizeBytes || (await hasMore(file))) {
+      return { kind: 'incomplete', reason: 'the file changed while it was read' };
+    }
+    return { kind: 'read', bytes, sizeBytes: filled, sha256: hash.digest('hex') };
+  } finally {
+    await file.close();
+  }
+}
+
+async function hasMore(file: FileHandle): Promise<boolean> {
+  const { bytesRead } = await file.read(new Uint8Array(1), 0, 1, null);
+  return bytesRead > 0;
 }

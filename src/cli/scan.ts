@@ -5,16 +5,13 @@ import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { readConfig } from '../config/config.js';
-import { isClosedToOthers, isOurs } from '../engine/owned-folder.js';
-import { makeFolder } from '../folders.js';
+import { isClosedToOthers, isOurs } from '../engine/scratch.js';
+import { makeFolder } from '../paths.js';
+import { createServerExaminer, ServerRefuses, startEngineExaminer } from './examiners.js';
 import { createOutput, EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, escapePath, escapeText, untilSignal } from './output.js';
 import { createProgress, type Progress } from './progress.js';
-import { type FileReport, jsonFormat, type Summary, textFormat } from './report.js';
-import { startEngineExaminer } from './scan-engine.js';
-import { type Examiner, scanFiles } from './scan-files.js';
-import { createServerExaminer, ServerRefuses } from './scan-server.js';
+import { type Examiner, type FileReport, jsonFormat, type Summary, scanFiles, textFormat, walk } from './scan-files.js';
 import { findServiceOfScan } from './service-place.js';
-import { walk } from './walk.js';
 
 export interface ScanCommand {
   readonly paths: readonly string[];

@@ -1,16 +1,15 @@
 // `sluice serve`: the supervisor, with this same program as the server processes that it keeps running.
 import { type Config, readConfig } from '../config/config.js';
 import { createShares } from '../door.js';
-import { canShareListener, openListener } from '../http/listener.js';
+import { canShareListener, openListener } from '../http/connections.js';
 import { CLAMD_FILE_SYSTEMS, CLAMD_FILE_THREADS } from '../limits.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { openPlaces, type Places } from '../service/places.js';
 import { systemProgram } from '../store/embedded/account.js';
-import { createUpdater, UPDATE_EVERY_MS } from '../supervisor/keep-updated.js';
+import { createUpdater, type KeptStore, keepStore, UPDATE_EVERY_MS } from '../supervisor/kept.js';
 import { fewRights, setCoreDumps } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
-import { type KeptStore, keepStore } from '../supervisor/store.js';
 import { supervise } from '../supervisor/supervisor.js';
 import { createSuspects } from '../supervisor/suspects.js';
 import { EXIT_CLEAN } from './output.js';

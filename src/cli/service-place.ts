@@ -12,11 +12,10 @@ import {
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
-import { isClosedToOthers, isOursOrRoots } from '../engine/owned-folder.js';
+import { isClosedToOthers, isOursOrRoots } from '../engine/scratch.js';
 import { codeOf, messageOfError } from '../error-text.js';
-import { makeFolder } from '../folders.js';
 import type { Log } from '../log.js';
-import { programDataDirectory } from '../paths.js';
+import { makeFolder, programDataDirectory } from '../paths.js';
 import { Refusal } from './output.js';
 
 /** Below the data folder: the variables of the service that runs there, or ran there last. */

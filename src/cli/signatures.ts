@@ -6,21 +6,24 @@ import { type Config, type EngineChoice, reachableUrl, readConfig } from '../con
 import { dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databases.js';
 import type { Engine } from '../engine/engine.js';
 import {
+  createStandings,
   type FileStatus as FolderFile,
   folderStatus,
   type GateFacts,
   gateStatus,
+  MEANINGS,
   presentFolders,
+  type Standing,
+  type TuneResult,
+  tune,
 } from '../engine/folders.js';
 import { loadSignatures } from '../engine/signatures.js';
-import { createStandings, MEANINGS, type Standing } from '../engine/standing.js';
-import { type TuneResult, tune } from '../engine/tune.js';
 import { messageOfError } from '../error-text.js';
 import { wireTime } from '../wire-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
+import { walk } from './scan-files.js';
 import { byTheProgram, findServiceIfAny } from './service-place.js';
-import { walk } from './walk.js';
 
 const SERVER_TIMEOUT_MS = 2_000;
 const DAY_S = 24 * 60 * 60;

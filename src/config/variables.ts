@@ -3,8 +3,7 @@
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { observingTable } from './observing-variables.js';
-import { protocolTable } from './protocol-variables.js';
+import { observingTable, protocolTable } from './other-variables.js';
 import {
   dnsServer,
   folderList,

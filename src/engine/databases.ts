@@ -1,7 +1,7 @@
-// The signature files of a folder, and what they say of themselves: their version and when they were built.
+// The signature files of a folder, and what they say of themselves: their version and when they were built; and the samples on which a new engine is tried before it serves.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { open, readdir, stat } from 'node:fs/promises';
+import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 
@@ -204,4 +204,33 @@ export async function readContainerHeader(path: string): Promise<ContainerHeader
   } finally {
     await file.close();
   }
+}
+
+export interface SelfTest {
+  /** Empty where no loaded file has a signature for it. */
+  readonly infectedSample: Uint8Array;
+  readonly cleanSample: Uint8Array;
+}
+
+const OWN_DATABASE = /\/sluice\.ldb$/;
+const OWN_SIGNATURE = 'Sluice.Test.EICAR;';
+/** The EICAR test file, in parts: a file of the project that had it whole would be found by scanners. */
+const TEST_FILE = ['X5O!P%@AP[4\\PZX54(P^)', '7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-', 'FILE!$H+H*'];
+const CLEAN_TEXT = 'Sluice self-test: a few harmless words that no signature may match.\n';
+
+export function testFile(): Uint8Array {
+  return Buffer.from(TEST_FILE.join(''), 'latin1');
+}
+
+export function cleanSample(): Uint8Array {
+  return Buffer.from(CLEAN_TEXT);
+}
+
+export async function selfTestFor(databasePaths: readonly string[]): Promise<SelfTest> {
+  for (const path of databasePaths.filter((candidate) => OWN_DATABASE.test(candidate))) {
+    if ((await readFile(path, 'latin1')).includes(OWN_SIGNATURE)) {
+      return { infectedSample: testFile(), cleanSample: cleanSample() };
+    }
+  }
+  return { infectedSample: new Uint8Array(), cleanSample: cleanSample() };
 }

@@ -1,7 +1,12 @@
-// Folders of signatures: which of them count, and what lies in one, file by file, read without loading an engine.
+// Folders of signatures: which of them count, what lies in one, file by file, read without loading an engine, what they are worth, and what is learned for them from
+// clean files.
 import { readdirSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import type { SignatureFolders } from '../config/config.js';
-import { type GateFacts, preparedFacts } from './clamav/gates/prepare.js';
+import { ownSignaturesDirectory } from '../paths.js';
+import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
+import { type GateFacts, preparedFacts, prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare.js';
+import { commonWindows, keepLearned } from './clamav/gates/prior.js';
 import {
   countLines,
   type DatabaseFile,
@@ -10,7 +15,9 @@ import {
   isDatabase,
   isRuleFile,
 } from './databases.js';
-import { problemsOf, type RuleFile, validateRules } from './yara/rules.js';
+import type { Engine } from './engine.js';
+import { makeScratch } from './scratch.js';
+import { problemsOf, type RuleFile, validateRules } from './yara/engine.js';
 
 /** The folders that count now, those that are always loaded and those with a database in them, in the order in which they are loaded. */
 export function presentFolders({ directories, optionalDirectories }: SignatureFolders): string[] {
@@ -68,4 +75,87 @@ async function fileStatus(
     builtAt,
     problems: rules === undefined ? [] : problemsOf([rules]),
   };
+}
+
+export const standings = ['starter', 'current', 'old', 'other'] as const;
+export type Standing = (typeof standings)[number];
+
+export const MEANINGS: Readonly<Record<Standing, string>> = {
+  starter: 'only those that ship with Sluice: they find test files and a few shells, and call nearly all malware clean',
+  old: "with ClamAV's, which are more than a day old: the newest malware is not among them",
+  current: "with ClamAV's, less than a day old",
+  other: "without ClamAV's daily database",
+};
+
+/** Seconds: ClamAV makes a daily database every day. */
+const OLD_FROM_S = 24 * 60 * 60;
+
+/** Which folders count is looked up once for each load: what is put into them later does not serve yet. */
+export function createStandings(
+  folders: SignatureFolders,
+  now: () => number,
+): (engine: Pick<Engine, 'epoch' | 'dailyBuiltAt'>) => Standing {
+  let seen = { epoch: 0, isStarter: false };
+  return ({ epoch, dailyBuiltAt }) => {
+    if (dailyBuiltAt !== null) return now() / 1000 - dailyBuiltAt < OLD_FROM_S ? 'current' : 'old';
+    if (seen.epoch !== epoch) {
+      seen = { epoch, isStarter: presentFolders(folders).every((folder) => folder === ownSignaturesDirectory) };
+    }
+    return seen.isStarter ? 'starter' : 'other';
+  };
+}
+
+export interface TuneOptions {
+  readonly directories: readonly string[];
+  /** Where the files of gates are kept, and what is learned. */
+  readonly gatesDirectory: string;
+  /** Clean; each is opened once. */
+  readonly contents: () => AsyncIterable<Uint8Array>;
+  /** Before the contents: how far it is with all that gates could be made of, 0 to 1. */
+  readonly onListing: (fraction: number) => void;
+  /** Behind them, when gates are made anew. */
+  readonly onMaking: () => void;
+}
+
+export interface TuneResult {
+  readonly contents: number;
+  /** Windows that were not known before to be in clean content. */
+  readonly learned: number;
+  /** Of the gates that the next load has. */
+  readonly facts: GateFacts;
+}
+
+/** Rejects when the signatures can't be read, or what was learned can't be kept. */
+export async function tune({ directories, gatesDirectory, ...options }: TuneOptions): Promise<TuneResult> {
+  for (const directory of directories) {
+    if ((await databaseFiles(directory)).length === 0)
+      throw new Error(`There is no signature database in ${directory}`);
+  }
+  const scratch = makeScratch();
+  try {
+    // Few signatures: what takes the time is opening the files.
+    const engine = await prepareEngine({
+      directories: [ownSignaturesDirectory],
+      temporaryDirectory: scratch.directory,
+      limits: defaultEngineLimits,
+      windows: await windowsForGatesApart({ directories, directory: gatesDirectory }, options.onListing),
+    });
+    engine.serve();
+    let count = 0;
+    for await (const content of options.contents()) {
+      scanBuffer(content);
+      count += 1;
+    }
+    const common = commonWindows(windowCounts() ?? new Float64Array(), count);
+    const learned = await keepLearned(gatesDirectory, common);
+    options.onMaking();
+    const { facts } = await prepareGatesApart({
+      directories,
+      directory: gatesDirectory,
+      threads: availableParallelism(),
+    });
+    return { contents: count, learned, facts };
+  } finally {
+    scratch.remove();
+  }
 }

@@ -1,12 +1,11 @@
 // The journal: every row is on local disk before its scan is answered, and leaves it when the database has it. Rows that were written down a
 // moment ago are in memory as well: where the database keeps up, nothing is read back from the disk, and a row on its way is found.
 import { messageOfError } from '../error-text.js';
-import { makeFolder } from '../folders.js';
+import { makeFolder } from '../paths.js';
 import { createIntake } from './intake.js';
-import { claimFolder, type JournalReports } from './journal-folder.js';
 import { decodeRow, type ScanRow } from './scan-row.js';
 import { type Frames, isPassing, readSegment, type Segment, seal } from './segment.js';
-import { createSegments, type Segments } from './segments.js';
+import { claimFolder, createSegments, type JournalReports, type Segments } from './segments.js';
 
 /** Rows that are kept in memory as well, some 500 bytes each: half a second of a busy process. Those beyond are read back from the disk. */
 const RECENT_ROWS = 8192;

@@ -9,12 +9,19 @@ import type { PathParameters } from '../http/router.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { createExportRoute, type ExportLog } from './export-route.js';
 import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './outcomes.js';
 import type { PendingScans } from './pending-scans.js';
 import { donutQuery, donutRange, keyUsageQuery, noQuery, pageQuery, SEARCH_ROWS } from './query.js';
 import { Detail, Row, wireDetail, wireRow } from './scan-view.js';
-import { createScanFinder, type FindScan, type OnItsWay, ScanId, unavailableWhenSlow } from './scans-route.js';
+import {
+  createExportRoute,
+  createScanFinder,
+  type ExportLog,
+  type FindScan,
+  type OnItsWay,
+  ScanId,
+  unavailableWhenSlow,
+} from './scans-route.js';
 import { findScans, namesOfKeys } from './stats.js';
 
 interface HistoryRouteParts {

@@ -3,8 +3,17 @@ import { closeSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { Door, type Share, type Taken } from '../door.js';
 import { type ProcessAddon, processAddon } from '../process-addon.js';
-import { type ConnectionLimits, type Connections, createConnections } from './connections.js';
-import { canShareListener, hangUp, listConnections, openListener, portOf, whyNot } from './listener.js';
+import {
+  type ConnectionLimits,
+  type Connections,
+  canShareListener,
+  createConnections,
+  hangUp,
+  listConnections,
+  openListener,
+  portOf,
+  whyNot,
+} from './connections.js';
 
 interface Acceptor {
   readonly port: number;

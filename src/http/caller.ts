@@ -1,6 +1,6 @@
 // Who is signed in, and the routes that are theirs: what the rooms of the dashboard API share without knowing each other.
 
-import type { KeyRules } from '../config/key-rules.js';
+import type { KeyRules } from '../config/plans.js';
 import type { ErrorCode } from '../errors.js';
 import type { Exchange } from './exchange.js';
 import type { Operation } from './openapi.js';

@@ -3,10 +3,17 @@ import { type Failure, Unavailable } from '../errors.js';
 import { DRAIN_REST_BYTES, JSON_BODY_BYTES } from '../limits.js';
 import type { InLine, Line } from '../waiting/line.js';
 import type { BodyBudget, BodyRoom, Drain, Drained, Drains } from './bodies.js';
-import { type Framing, readFraming, requestIdOf } from './framing.js';
-import { headOf, type Reply } from './reply.js';
 import type { Ready, Turns } from './turns.js';
-import type { AnswerHead, Wire, WireOwner } from './wire.js';
+import {
+  type AnswerHead,
+  type Framing,
+  headOf,
+  type Reply,
+  readFraming,
+  requestIdOf,
+  type Wire,
+  type WireOwner,
+} from './wire.js';
 
 const REQUEST_TIMEOUT = 408;
 

@@ -5,7 +5,7 @@ import { Failure } from '../errors.js';
 import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
 import { createClock } from '../waiting/within.js';
 import { bodiesFull, type Exchange } from './exchange.js';
-import type { Reply } from './reply.js';
+import type { Reply } from './wire.js';
 
 export function jsonReply(status: number, value: unknown, headers: NonNullable<Reply['headers']> = {}): Reply {
   return { status, headers, body: JSON.stringify(value) };

@@ -2,8 +2,7 @@
 import { Failure } from '../errors.js';
 import type { Exchange } from './exchange.js';
 import type { Operation } from './openapi.js';
-import type { Reply } from './reply.js';
-import { failureReply, Surprise } from './reply.js';
+import { failureReply, type Reply, Surprise } from './wire.js';
 
 /** Values of the `{name}` segments of a path, percent-decoded. */
 export type PathParameters = Readonly<Record<string, string>>;

@@ -8,12 +8,10 @@ import { endsWithin } from '../waiting/within.js';
 import { BodyBudget, Drains } from './bodies.js';
 import type { ConnectionLimits } from './connections.js';
 import { Exchange, type ExchangeHost } from './exchange.js';
-import { requestIdOf } from './framing.js';
 import { nodeLibrary } from './node/serve.js';
 import { type Ready, Turns } from './turns.js';
-import { loadUws } from './uws/load.js';
-import { uwsLibrary } from './uws/wire.js';
-import type { AnswerHead, HttpLibrary, RequestHead, Wire, WireOwner } from './wire.js';
+import { loadUws, uwsLibrary } from './uws/wire.js';
+import { type AnswerHead, type HttpLibrary, type RequestHead, requestIdOf, type Wire, type WireOwner } from './wire.js';
 
 interface ServerOptions {
   /** Default: the fastest that can be had here. */

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
-import type { Reply } from './reply.js';
+import type { Reply } from './wire.js';
 
 /** One coding of a file's content. */
 interface Form {

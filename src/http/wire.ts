@@ -1,5 +1,8 @@
-// What the HTTP libraries have in common: one request as it was read off its connection, the ways to answer it, and a server of them.
+// What the HTTP libraries have in common: one request as it was read off its connection, what its headers say of its body and whether they contradict themselves (RFC 9112
+// section 6.3), an answer with its head, the ways to send it, and a server of requests.
 import type { Share } from '../door.js';
+import { challengeOf, errorTable, type Failure, messageOf } from '../errors.js';
+import { randomId } from '../ids.js';
 import type { ConnectionLimits } from './connections.js';
 
 /** What came before the body, as it was sent. */
@@ -103,4 +106,183 @@ export interface HttpLibrary {
   readonly standsInFor: string | null;
   /** Rejects when the address can't be had. */
   listen(options: ListenOptions): Promise<Listening>;
+}
+
+export interface Framing {
+  /** Names in lower case; of repeated ones the first, but of X-Forwarded-For the list that they are. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body:
+    | { readonly kind: 'none' }
+    | { readonly kind: 'sized'; readonly bytes: number }
+    | { readonly kind: 'chunked' };
+  /** What makes the request unfit to be served, or null. Its connection must be closed: nobody knows where it ends. */
+  readonly problem: string | null;
+}
+
+/** Headers on which two readers could disagree if they came twice: framing, what the body is, routing and credentials. */
+const SINGLE = new Set([
+  'authorization',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'cookie',
+  'host',
+  'idempotency-key',
+  'transfer-encoding',
+  'x-api-key',
+  'x-filename',
+  'x-metadata',
+]);
+
+/** Those that nearly all requests have. */
+const METHODS = new Set(['GET', 'POST']);
+
+/** RFC 9110 section 5.6.2: by character, which takes less than an expression for names so short. */
+const TOKEN_CHARACTERS = new Uint8Array(128);
+for (const character of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
+  TOKEN_CHARACTERS[character.charCodeAt(0)] = 1;
+}
+
+function isToken(text: string): boolean {
+  for (let index = 0; index < text.length; index += 1) if (TOKEN_CHARACTERS[text.charCodeAt(index)] !== 1) return false;
+  return text !== '';
+}
+
+/** 15 digits stay exact in a double. */
+const CONTENT_LENGTH = /^\d{1,15}$/;
+
+const NONE = { kind: 'none' } as const;
+
+export function readFraming(head: RequestHead): Framing {
+  const headers = new Map<string, string>();
+  let problem = METHODS.has(head.method) || isToken(head.method) ? null : 'Invalid method';
+  // RFC 9112 section 3.2: other forms are for proxies, and for `OPTIONS *`.
+  if (!head.path.startsWith('/')) problem ??= 'The target must be a path';
+  for (let at = 0; at < head.headers.length; at += 2) {
+    const name = head.headers[at] ?? '';
+    const value = head.headers[at + 1] ?? '';
+    if (!SINGLE.has(name) && !isToken(name)) problem ??= 'Invalid header name';
+    if (!headers.has(name)) headers.set(name, value);
+    // Some proxies add a line of their own below the client's: the first one alone would be what the client claims.
+    else if (name === 'x-forwarded-for') headers.set(name, `${headers.get(name)}, ${value}`);
+    else if (SINGLE.has(name)) problem ??= `Repeated header: ${name}`;
+  }
+  const framed = bodyOf(headers, head.version);
+  return { headers, body: framed.body, problem: problem ?? framed.problem };
+}
+
+/**
+ * Chunked is served strictly, and its connection closed afterwards: uWebSockets.js reads chunk sizes leniently, so what
+ * follows a chunked body must never be taken for another request.
+ */
+function bodyOf(
+  headers: ReadonlyMap<string, string>,
+  version: RequestHead['version'],
+): Pick<Framing, 'body' | 'problem'> {
+  const length = headers.get('content-length');
+  const coding = headers.get('transfer-encoding');
+  if (version === '1.1' && !headers.has('host')) return { body: NONE, problem: 'Missing header: host' };
+  if (coding !== undefined) {
+    // RFC 9112 section 6.1: a proxy that speaks 1.0 doesn't know it, and may have passed it on.
+    if (version === '1.0') return { body: NONE, problem: 'Transfer-Encoding in HTTP/1.0' };
+    if (length !== undefined) return { body: NONE, problem: 'Content-Length beside Transfer-Encoding' };
+    if (coding.toLowerCase() !== 'chunked') return { body: NONE, problem: 'Transfer-Encoding must be chunked' };
+    return { body: { kind: 'chunked' }, problem: null };
+  }
+  if (length === undefined) return { body: NONE, problem: null };
+  if (!CONTENT_LENGTH.test(length)) return { body: NONE, problem: 'Content-Length must be a number' };
+  const bytes = Number(length);
+  return { body: bytes === 0 ? NONE : { kind: 'sized', bytes }, problem: null };
+}
+
+/** What is taken over: a token that is safe in logs and headers. */
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+
+/** The client's own, otherwise a new one. */
+export function requestIdOf(headers: ReadonlyMap<string, string>): string {
+  const claimed = headers.get('x-request-id');
+  return claimed !== undefined && REQUEST_ID.test(claimed) ? claimed : randomId();
+}
+
+export interface Reply {
+  readonly status: number;
+  /** A list is sent as several headers of that name. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  /** In the place of these and of the content type: each name before its value, with that of the request. The usual headers go with them. */
+  readonly list?: readonly string[];
+  /** Not sent with 204 and 304, which have none (of a 304 it is what the 200 has). Pieces are sent one after the other, as the client takes them. */
+  readonly body: string | Uint8Array | AsyncIterable<string>;
+  /** Default: `application/json; charset=utf-8`. */
+  readonly contentType?: string;
+}
+
+const NO_HEADERS: NonNullable<Reply['headers']> = {};
+
+export function headOf(reply: Reply, requestId: string): AnswerHead {
+  const { status, headers = NO_HEADERS, contentType } = reply;
+  if (reply.list !== undefined) return { status, isUsual: true, headers: reply.list };
+  const list = ['X-Request-Id', requestId];
+  const hasBody = status !== 204 && status !== 304;
+  const isUsual = hasBody && contentType === undefined && headers['Cache-Control'] === undefined;
+  if (!isUsual) {
+    list.push('X-Content-Type-Options', 'nosniff');
+    if (headers['Cache-Control'] === undefined) list.push('Cache-Control', 'no-store');
+    if (hasBody) list.push('Content-Type', contentType ?? 'application/json; charset=utf-8');
+  }
+  for (const [name, value] of Object.entries(headers)) {
+    for (const each of typeof value === 'string' ? [value] : value) list.push(name, each);
+  }
+  return { status, isUsual, headers: list };
+}
+
+/** What nobody foresaw, with headers that its 500 has all the same. */
+export class Surprise extends Error {
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(cause: unknown, headers: Readonly<Record<string, string>>) {
+    super('Unforeseen', { cause });
+    this.name = 'Surprise';
+    this.headers = headers;
+  }
+}
+
+/** The answer to an expected failure; `fields` and `headers` are what its row has beyond error and message. */
+export function failureReply(
+  failure: Failure,
+  headers: Readonly<Record<string, string>> = {},
+  fields: Readonly<Record<string, number>> = {},
+): Reply & { readonly body: string } {
+  const { status, error } = errorTable[failure.code];
+  const message = messageOf(failure.code, failure.detail);
+  const retry = failure.retryAfterSeconds === null ? {} : { 'Retry-After': String(failure.retryAfterSeconds) };
+  const challenge = challengeOf(failure.code);
+  // RFC 9110 section 12.5.3: which encodings it could have been.
+  const accepted = failure.code === 'contentEncoded' ? { 'Accept-Encoding': 'identity' } : {};
+  return {
+    status,
+    headers: { ...headers, ...retry, ...accepted, ...(challenge === null ? {} : { 'WWW-Authenticate': challenge }) },
+    body: JSON.stringify(message === null ? { error } : { error, message, ...fields }),
+  };
+}
+
+/** Spreadsheets take a text for UTF-8 only when it begins with this mark. */
+const MARK = '\ufeff';
+
+/** What spreadsheets read as the beginning of a formula; an apostrophe in front makes it text for them. */
+const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
+const QUOTED = /[",\r\n']|^\s|\s$/;
+
+export function csvHead(names: readonly string[]): string {
+  return `${MARK}${names.join(',')}\r\n`;
+}
+
+export function csvLine(values: readonly (string | number | null)[]): string {
+  return `${values.map(cell).join(',')}\r\n`;
+}
+
+function cell(value: string | number | null): string {
+  if (value === null) return '';
+  if (typeof value === 'number') return String(value);
+  const text = FORMULA.test(value) ? `'${value}` : value;
+  return QUOTED.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -28,8 +28,7 @@ import {
 } from './answers.js';
 import { chunkOf, chunksOf, Exchange } from './exchange.js';
 import { FormScan, IcapScan, type ScanOwner } from './icap-scan.js';
-import { IcapParser, type ParserTarget } from './parser.js';
-import { clientFacts, type IcapHead, IcapProblem } from './request.js';
+import { clientFacts, type IcapHead, IcapParser, IcapProblem, type ParserTarget } from './request.js';
 
 /** What the encapsulated headers of all connections may have together. */
 export class SectionRoom {

@@ -2,7 +2,7 @@
 import { Failure } from '../errors.js';
 import { baseName, nameFromUrl } from '../filename.js';
 import { ICAP_PIECE_BYTES } from '../limits.js';
-import { MalformedMultipart, parseDisposition } from '../scan/http/part-headers.js';
+import { MalformedMultipart, parseDisposition } from '../scan/http/multipart-parser.js';
 import type { Block } from '../scan/memory/arena.js';
 import { parseUrl } from '../wire-text.js';
 import { NO_BODY, type Outcome } from './answers.js';

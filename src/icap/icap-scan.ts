@@ -7,14 +7,14 @@ import { Failure } from '../errors.js';
 import { baseName, extensionOf } from '../filename.js';
 import { ICAP_FORM_FILES, ICAP_FORM_PARTS, MULTIPART_FIELD_BYTES } from '../limits.js';
 import { Content, type ContentOwner, type Lender } from '../scan/content.js';
-import { MultipartParser } from '../scan/http/multipart-parser.js';
 import {
   boundaryOf,
   MalformedMultipart,
+  MultipartParser,
   mediaTypeOf,
   parseFileHeaders,
   parsePartHeaders,
-} from '../scan/http/part-headers.js';
+} from '../scan/http/multipart-parser.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
 import { type Outcome, type OutcomeSettings, outcomeOf, worstOf } from './answers.js';

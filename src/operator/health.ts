@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
-import { createRounds } from '../waiting/rounds.js';
+import { createRounds } from '../waiting/limiter.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { UpdateView } from './signature-update.js';
 

@@ -5,11 +5,11 @@ import { NotedScans, notedScans, OutcomeDays, outcomeDays } from '../history/out
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
-import { csvHead, csvLine } from '../http/reply.js';
+import { csvHead, csvLine } from '../http/wire.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { actorOf, createAccountRoutes, type OperatorParts, type OperatorRoute } from './account-routes.js';
-import { type AuditRow, listAudit, record } from './audit.js';
+import { type AuditRow, listAudit, record } from './changes.js';
 import { HealthView } from './health.js';
 import { UpdateView } from './signature-update.js';
 

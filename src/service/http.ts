@@ -1,18 +1,24 @@
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { openDashboard } from '../account/dashboard.js';
-import { throttledAs } from '../account/strangers.js';
+import { throttledAs } from '../account/throttle.js';
 import { limitOfUser } from '../account/users.js';
-import { createAccess, createKeyAccess, createReadRate, liveKey } from '../admission/access.js';
+import {
+  createAccess,
+  createAccountRoute,
+  createKeyAccess,
+  createQuotaRoutes,
+  createReadRate,
+  liveKey,
+} from '../admission/access.js';
 import type { AdmissionStore } from '../admission/admission.js';
-import type { FindKey } from '../admission/lookups.js';
-import { createAccountRoute, createQuotaRoutes } from '../admission/quota-route.js';
+import type { FindKey } from '../admission/key-owners.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
 import { type Config, ownIssuer, readVersion } from '../config/config.js';
+import { createStandings } from '../engine/folders.js';
 import type { Signatures } from '../engine/signatures.js';
-import { createStandings } from '../engine/standing.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { Confinement } from '../engine/threads/sandbox.js';
 import { messageOfError } from '../error-text.js';
@@ -30,16 +36,14 @@ import type { Listener } from '../listening.js';
 import type { EventLog, Log } from '../log.js';
 import { ownDeletion } from '../operator/changes.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
-import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
+import { createVerdictCache, type VerdictCache } from '../scan/verdicts/known.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { openAccessLog } from './access-log.js';
-import { createRoutes } from './endpoints.js';
+import { createRoutes, openPages, type Pages } from './endpoints.js';
 import type { LoadCounts } from './engine.js';
-import { createMetrics, type Metrics } from './metrics.js';
-import { startMetrics } from './metrics-server.js';
+import { createMetrics, type Metrics, startMetrics } from './metrics.js';
 import { openOperators, type SupervisorsWord } from './operators.js';
-import { openPages, type Pages } from './pages.js';
 import type { Places } from './places.js';
 import { createProtocols } from './protocols.js';
 import {
@@ -49,6 +53,7 @@ import {
   type OpenAccepted,
   openAccepted,
   openScans,
+  openWebhooks,
   shareVerdicts,
   tellOfScans,
   tellOfSurprises,
@@ -56,7 +61,6 @@ import {
 import { type Add, starting } from './starting.js';
 import { openTraces } from './traces.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
-import { openWebhooks } from './webhooks.js';
 
 /** Requests in flight get so long at a stop. */
 const STOP_GRACE_MS = 30_000;

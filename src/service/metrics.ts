@@ -1,21 +1,26 @@
-// What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
+// What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for; and the server on the loopback that
+// says it, GET /metrics and nothing else.
+
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { AdmissionStore } from '../admission/admission.js';
+import type { Config } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
+import type { Standing } from '../engine/folders.js';
 import type { Signatures } from '../engine/signatures.js';
-import type { Standing } from '../engine/standing.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { History } from '../history/history.js';
+import type { Log } from '../log.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
-import type { VerdictCache } from '../scan/verdicts/cache.js';
+import type { VerdictCache } from '../scan/verdicts/known.js';
 import type { Postgres } from '../store/postgres.js';
 import type { OutboxLook } from '../webhooks/deliveries.js';
 import type { Outbox } from '../webhooks/sender.js';
 import { problemOf } from './endpoints.js';
 import type { LoadCounts } from './engine.js';
-import { Figures, type Sample } from './figures.js';
-import { RequestMetrics, ScanMetrics } from './scan-metrics.js';
+import { Figures, RequestMetrics, type Sample, ScanMetrics } from './scan-metrics.js';
 
 interface MetricsParts {
   readonly pool: ScanPool;
@@ -305,4 +310,62 @@ function addGates(
     () => statistics()?.inVain ?? 0,
   );
   figures.gauge('sluice_gates_noisy', 'Gates that hit in vain since the load.', () => statistics()?.noisy.length ?? 0);
+}
+
+const LOOPBACK = '127.0.0.1';
+/** A process that is replaced leaves its port within this and a moment. */
+const RETRY_MS = 1_000;
+
+/** Begins to listen without a wait for it: scans are served also while the port is taken. Returns what ends it. */
+export function startMetrics({ adminPort, processes }: Config, log: Log, metrics: Metrics): () => Promise<void> {
+  const server = createServer((request, response) => {
+    answer(request, response, metrics).catch(() => response.destroy());
+  });
+  let retry: NodeJS.Timeout | null = null;
+  let tried = 0;
+  let isTold = false;
+  // Each process of the service has one of the ports in a row; 0: a free one is chosen.
+  const listen = (): void => void server.listen(adminPort === 0 ? 0 : adminPort + (tried % processes), LOOPBACK);
+  server.on('listening', () => {
+    const address = server.address();
+    if (address !== null && typeof address === 'object') log.info({ port: address.port }, 'metrics');
+  });
+  server.on('error', (error) => {
+    tried += 1;
+    if (tried % processes !== 0) return listen();
+    if (!isTold) log.warn({ port: adminPort, reason: error.message }, 'there are no metrics yet');
+    isTold = true;
+    retry = setTimeout(listen, RETRY_MS);
+    retry.unref();
+  });
+  listen();
+  return async () => {
+    if (retry !== null) clearTimeout(retry);
+    server.removeAllListeners('error').on('error', () => undefined);
+    if (!server.listening) return;
+    const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
+    server.closeAllConnections();
+    await closed;
+  };
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, metrics: Metrics): Promise<void> {
+  const [path] = (request.url ?? '').split('?', 1);
+  if (!isForUs(request.headers.host)) return end(response, 403, 'The host is not this machine\n');
+  if (path !== '/metrics') return end(response, 404, 'Only /metrics is here\n');
+  if (request.method !== 'GET' && request.method !== 'HEAD') return end(response, 405, 'Only GET\n');
+  const text = await metrics.render();
+  response.writeHead(200, { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' });
+  response.end(request.method === 'HEAD' ? undefined : text);
+}
+
+/** A page in a browser on this machine may send its own host's name here, but not an address. */
+function isForUs(host: string | undefined): boolean {
+  const name = (host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
+  return name === 'localhost' || isIP(name) !== 0;
+}
+
+function end(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8' });
+  response.end(text);
 }

@@ -4,8 +4,8 @@ import { memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { AdmissionStore } from '../admission/admission.js';
 import type { Config } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
+import type { Standing } from '../engine/folders.js';
 import type { Signatures } from '../engine/signatures.js';
-import type { Standing } from '../engine/standing.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { History } from '../history/history.js';
 import type { Exchange } from '../http/exchange.js';
@@ -15,7 +15,7 @@ import { type HealthView, type ReadHealth, type SharedNodes, startNodes } from '
 import { createOperatorRoutes } from '../operator/routes.js';
 import { createSignatureUpdate, type SignatureUpdate, type UpdateView } from '../operator/signature-update.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
-import type { VerdictCache } from '../scan/verdicts/cache.js';
+import type { VerdictCache } from '../scan/verdicts/known.js';
 import type { Postgres } from '../store/postgres.js';
 import { wireTime } from '../wire-text.js';
 import { problemOf } from './endpoints.js';

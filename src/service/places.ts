@@ -4,7 +4,7 @@ import { createConnection } from 'node:net';
 import type { Config } from '../config/config.js';
 import { joinShares, SHARES, type ShareOf } from '../door.js';
 import { codeOf, messageOfError } from '../error-text.js';
-import { canShareListener, openListener, openUnixListener } from '../http/listener.js';
+import { canShareListener, openListener, openUnixListener } from '../http/connections.js';
 import type { ListeningSocket, Way } from '../peers.js';
 
 const placeNames = ['clamdSocket', 'clamdPort', 'icapPort'] as const;

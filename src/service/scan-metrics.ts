@@ -1,8 +1,10 @@
-// What is counted of each scan and each HTTP request, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them. It asks when it is asked.
+// What is counted of each scan and each HTTP request, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them.
+// The registry asks for each figure when somebody asks for it.
+
+import { Gauge, type Registry } from 'prom-client';
 import type { TurnKind } from '../engine/threads/thread-scan.js';
 import type { UnavailableReason } from '../errors.js';
 import type { EndedScan } from '../scan/scan.js';
-import type { Figures, Sample } from './figures.js';
 
 /** Seconds inside the engine: from a small file to one that takes its whole deadline. */
 const SCAN_SECONDS = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60];
@@ -226,4 +228,62 @@ export class RequestMetrics {
     }
     byStatus.set(status ?? 0, (byStatus.get(status ?? 0) ?? 0) + 1);
   };
+}
+
+export interface Sample {
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly value: number;
+  /** Of a part of a histogram. */
+  readonly metricName?: string;
+}
+
+/** One figure, or one for each set of labels; null: it is absent. */
+type Read<Value> = () => Value | null | Promise<Value | null>;
+
+export class Figures {
+  readonly #registry: Registry;
+
+  constructor(registry: Registry) {
+    this.#registry = registry;
+  }
+
+  gauge(name: string, help: string, read: Read<number | readonly Sample[]>): void {
+    new Figure(this.#registry, { name, help, type: 'gauge' }, read);
+  }
+
+  /** 1 or 0. */
+  flag(name: string, help: string, read: () => boolean): void {
+    this.gauge(name, help, () => Number(read()));
+  }
+
+  counter(name: string, help: string, read: Read<number | readonly Sample[]>): void {
+    new Figure(this.#registry, { name, help, type: 'counter' }, read);
+  }
+
+  histogram(name: string, help: string, read: (name: string) => readonly Sample[]): void {
+    new Figure(this.#registry, { name, help, type: 'histogram' }, () => read(name));
+  }
+}
+
+interface Head {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'gauge' | 'counter' | 'histogram';
+}
+
+class Figure extends Gauge<string> {
+  readonly #head: Head;
+  readonly #read: Read<number | readonly Sample[]>;
+
+  constructor(registry: Registry, head: Head, read: Read<number | readonly Sample[]>) {
+    super({ name: head.name, help: head.help, registers: [registry] });
+    this.#head = head;
+    this.#read = read;
+  }
+
+  /** What the registry asks for, before it asks for what the library keeps itself. */
+  async getForPromString() {
+    const read = (await this.#read()) ?? [];
+    return { ...this.#head, values: typeof read === 'number' ? [{ labels: {}, value: read }] : read };
+  }
 }

@@ -1,10 +1,17 @@
-// Scans, put together: what those of all protocols have in common, what is said of them when they have ended, and asynchronous ones with where their contents lie.
+// Scans, put together: what those of all protocols have in common, what is said of them when they have ended, by webhooks as well, and asynchronous ones with where
+// their contents lie.
 import { join } from 'node:path';
 import type { AccessControl } from '../admission/access.js';
 import type { AdmissionStore } from '../admission/admission.js';
 import type { Config } from '../config/config.js';
-import { createResolve, type DiallingOptions, readHostsFile } from '../download/dialling.js';
-import { createDownloads, type Downloads } from '../download/downloads.js';
+import {
+  createDownloads,
+  createPosts,
+  createResolve,
+  type DiallingOptions,
+  type Downloads,
+  readHostsFile,
+} from '../download/downloads.js';
 import { createGuard } from '../download/guard.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
@@ -12,7 +19,8 @@ import { messageOfError } from '../error-text.js';
 import type { History } from '../history/history.js';
 import { createPendingScans, createScanWaits } from '../history/pending-scans.js';
 import { ownerText } from '../history/scan-row.js';
-import { namesOfKeys } from '../history/stats.js';
+import { scanView } from '../history/scan-view.js';
+import { findScan, namesOfKeys } from '../history/stats.js';
 import type { DescriptorPlan } from '../http/connections.js';
 import type { EndedRequest } from '../http/server.js';
 import { DISK_ANSWER_MS, MEMORY_RESERVE_SHARE } from '../limits.js';
@@ -23,13 +31,26 @@ import { createScanRoutes, type Once, type ScanRouteParts } from '../scan/http/r
 import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
 import { type AcceptedState, startAcceptedScans } from '../scan/pending/accepted-scans.js';
 import { openContentStore } from '../scan/pending/content-store.js';
-import { createRefunds } from '../scan/refunds.js';
 import type { EndedScan, ScanParts } from '../scan/scan.js';
-import type { VerdictCache } from '../scan/verdicts/cache.js';
-import { createKnownVerdicts, createSharedVerdicts, type SharedVerdicts } from '../scan/verdicts/known.js';
+import { createRefunds } from '../scan/scan-facts.js';
+import {
+  createKnownVerdicts,
+  createSharedVerdicts,
+  type SharedVerdicts,
+  type VerdictCache,
+} from '../scan/verdicts/known.js';
 import { serviceKey } from '../store/keys.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
+import {
+  areSealedOtherwise,
+  createDeliveries,
+  createEndpoints,
+  createOutboxLook,
+  type Delivery,
+} from '../webhooks/deliveries.js';
+import { createWebhookRoutes } from '../webhooks/routes.js';
+import { messageOf, OUTBOX, Outbox } from '../webhooks/sender.js';
 import { jsonName, jsonText } from '../wire-text.js';
 import { pathWithoutKey } from './access-log.js';
 import type { Metrics } from './metrics.js';
@@ -188,7 +209,7 @@ function openDownloads(
 }
 
 /** Where we may go for clients. */
-export function diallingOf(config: Config, version: string): DiallingOptions {
+function diallingOf(config: Config, version: string): DiallingOptions {
   return {
     guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
     resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
@@ -273,5 +294,55 @@ export async function openAccepted(
           (await namesOfKeys(postgres.requests(userId), userId, [{ keyId }])).get(keyId) ?? null,
       };
     },
+  };
+}
+
+export interface WebhookParts {
+  readonly postgres: Postgres;
+  readonly history: Pick<History, 'onTold'>;
+  readonly version: string;
+}
+
+export async function openWebhooks(
+  config: Config,
+  log: EventLog,
+  { postgres, history, version }: WebhookParts,
+  add: Add,
+) {
+  const endpoints = createEndpoints(
+    postgres.requests,
+    await serviceKey(postgres.sql, 'webhooks', config.encryptionKey),
+  );
+  if (await areSealedOtherwise(postgres.requests, OUTBOX, endpoints)) {
+    log.warn(
+      'ENCRYPTION_KEY is another one than before: no webhook is sent until it is that again, or the webhook has a new secret',
+    );
+  }
+  // As one account among others: however much waits, it has a part of the connections.
+  const sql = postgres.requests(OUTBOX);
+  const deliveries = createDeliveries(sql, postgres.requests);
+  const posts = createPosts(diallingOf(config, version));
+  const sender = add(
+    new Outbox({
+      deliveries,
+      secrets: endpoints.secrets,
+      posts,
+      async bodyOf(userId, { scanId, event }: Delivery) {
+        const scan = await findScan(sql, userId, scanId);
+        if (scan === null) return null;
+        const names = await namesOfKeys(sql, userId, [scan]);
+        return messageOf(event, scan, scanView(scan, names));
+      },
+      onProblem: seldom((problem) => log.warn({ problem }, 'webhooks')),
+      onSwitchedOff: (webhookId, userId) =>
+        log.warn({ webhookId, userId }, 'a webhook was switched off: all attempts of three days have failed'),
+    }),
+  );
+  const hurry = (): void => sender.hurry();
+  history.onTold(hurry);
+  return {
+    ...createWebhookRoutes({ endpoints, deliveries, posts, hurry }),
+    attempts: sender.counts,
+    outbox: createOutboxLook(sql),
   };
 }

@@ -2,7 +2,13 @@
 import { limitOfUser } from '../account/users.js';
 import type { AdmissionStore, Ledger } from '../admission/admission.js';
 import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
-import { createKeyLoader, createLookups, type FindKey, recentRevocations, recentRules } from '../admission/lookups.js';
+import {
+  createKeyLoader,
+  createLookups,
+  type FindKey,
+  recentRevocations,
+  recentRules,
+} from '../admission/key-owners.js';
 import { createMemoryLedger } from '../admission/memory-ledger.js';
 import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';

@@ -7,7 +7,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf, messageOfError } from '../error-text.js';
-import { makeFolder } from '../folders.js';
+import { makeFolder } from '../paths.js';
 import { StoreError, StoreInUse } from './store-error.js';
 
 /** PID.SUFFIX.sock: the suffix is unique, so a claim's name never comes back. */

@@ -3,10 +3,10 @@
 import { closeSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { openInFlight, readInFlight } from '../engine/threads/in-flight.js';
+import { openInFlight, readInFlight } from '../engine/threads/ring.js';
 import { codeOf, messageOfError } from '../error-text.js';
-import { makeFolder } from '../folders.js';
 import type { Log } from '../log.js';
+import { makeFolder } from '../paths.js';
 
 /** Crashes with a content in flight after which it is refused: once may have been its neighbour's doing. */
 const REFUSED_AT = 2;

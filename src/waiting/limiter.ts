@@ -1,4 +1,5 @@
-// Bounds on work of one kind: so much runs at one time, so much waits for a place and for so long, and the rest is refused; or all of it is done, a few steps at a time.
+// Bounds on work of one kind: so much runs at one time, so much waits for a place and for so long, and the rest is refused; or all of it is done, a few steps or one
+// round at a time.
 import { recentTable } from '../recent-table.js';
 
 export type Limiter = ReturnType<typeof createLimiter>;
@@ -103,4 +104,29 @@ export async function inBatches<T>(
     });
     await Promise.all(steps);
   }
+}
+
+/** `work` never rejects but in a round that is asked for. */
+export function createRounds(everyMs: number, work: () => Promise<void>, onFailure?: (error: unknown) => void) {
+  let running: Promise<void> | null = null;
+
+  function now(): Promise<void> {
+    running ??= work().finally(() => {
+      running = null;
+    });
+    return running;
+  }
+
+  const timer = setInterval(() => void now().catch(onFailure), everyMs).unref();
+  return {
+    /** A round at once; calls while one runs share it. */
+    now,
+    /** Begins no more of them. */
+    end: (): void => clearInterval(timer),
+    /** The same, and waits for the one that runs. */
+    async stop(): Promise<void> {
+      clearInterval(timer);
+      await running;
+    },
+  };
 }

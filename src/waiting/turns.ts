@@ -1,5 +1,5 @@
 // Turns at something that is bounded: so much runs at one time, so much waits for a while, and parties that share it (accounts,
-// addresses) go by the time that each has used. Who asks for more than the others waits behind them, and is refused first.
+// addresses) go by the time that each has used. Who asks for more than the others waits behind them, and is refused first. And shares: how many each has at a time.
 import { performance } from 'node:perf_hooks';
 
 export interface TurnLimits {
@@ -215,4 +215,32 @@ export class Turns {
 /** Of a party and of all that it belongs to. */
 function change(party: Party, count: 'running' | 'waiting', by: number): void {
   for (let at: Party | null = party; at !== null; at = at.above) at[count] += by;
+}
+
+export class Shares {
+  readonly #mostEach: number;
+  readonly #taken = new Map<string, number>();
+  /** Of all together. */
+  all = 0;
+
+  constructor(mostEach: number) {
+    this.#mostEach = mostEach;
+  }
+
+  /** False: it has as many as it may. */
+  take(name: string): boolean {
+    const taken = this.#taken.get(name) ?? 0;
+    if (taken >= this.#mostEach) return false;
+    this.#taken.set(name, taken + 1);
+    this.all += 1;
+    return true;
+  }
+
+  /** Once for each that was taken. */
+  giveBack(name: string): void {
+    const left = (this.#taken.get(name) ?? 0) - 1;
+    if (left > 0) this.#taken.set(name, left);
+    else this.#taken.delete(name);
+    this.all -= 1;
+  }
 }

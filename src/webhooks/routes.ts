@@ -1,29 +1,29 @@
 // The routes of webhooks, twice: under /web/webhooks for who is signed in, and under /api/v1/webhooks for a key.
 import { z } from 'zod';
-import type { Posts } from '../download/dialling.js';
+import type { Posts } from '../download/downloads.js';
 import { Failure } from '../errors.js';
 import type { CallerRoute, GuardedOperation, KeyRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters } from '../http/openapi.js';
-import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
 import { timeId } from '../ids.js';
+import type { Reply } from '../http/wire.js';
 import { createRate, type RateOptions } from '../waiting/limiter.js';
-import type { Deliveries } from './deliveries.js';
-import { ENDPOINTS_MAX, type Endpoints } from './endpoints.js';
-import { messageId, post } from './sender.js';
+import { type Deliveries, ENDPOINTS_MAX, type Endpoints } from './deliveries.js';
 import {
   DeliveryPage,
   deliveryView,
+  messageId,
   NewWebhook,
+  post,
   TestResult,
   testResult,
   WebhookChange,
   WebhookView,
   WebhookWithSecret,
   webhookView,
-} from './wire.js';
+} from './sender.js';
 
 export interface WebhookRouteParts {
   readonly endpoints: Endpoints;

@@ -1,10 +1,9 @@
 // Users, keys and the first account, on both stores.
 
 import { createKey, endKey } from '../../src/account/keys.js';
-import { verifyPassword } from '../../src/account/passwords.js';
-import { bootstrap, createUser } from '../../src/account/users.js';
+import { bootstrap, createUser, verifyPassword } from '../../src/account/users.js';
 import { createAccess } from '../../src/admission/access.js';
-import { createKeyLoader } from '../../src/admission/lookups.js';
+import { createKeyLoader } from '../../src/admission/key-owners.js';
 import { plansOf } from '../../src/config/plans.js';
 import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';

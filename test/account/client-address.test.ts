@@ -1,7 +1,7 @@
 // Whose address counts behind proxies: what a client can write must never win over what our own proxies saw.
 import fc from 'fast-check';
 import t from 'tap';
-import { createAddressOf, throttledAs } from '../../src/account/strangers.js';
+import { createAddressOf, throttledAs } from '../../src/account/throttle.js';
 
 function addresses(trusted: readonly string[]) {
   const addressOf = createAddressOf(trusted);

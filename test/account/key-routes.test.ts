@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { createKey, type KeyRevocation, LIVE_KEYS_MAX, revokeInPostgres, tellOfEnded } from '../../src/account/keys.js';
 import { keyCreationsOfUser, keyEndsOfUser } from '../../src/account/throttle.js';
-import { createKeyLoader } from '../../src/admission/lookups.js';
+import { createKeyLoader } from '../../src/admission/key-owners.js';
 import { Unavailable } from '../../src/errors.js';
 import { hashOfKey } from '../../src/store/keys.js';
 import { newUser, plans, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';

@@ -1,6 +1,6 @@
 // Passwords: how long they may be, one whatever keyboard typed it, and no more of them at once than the process can bear.
 import t from 'tap';
-import { hashPassword, verifyPassword, whyNotPassword } from '../../src/account/passwords.js';
+import { hashPassword, verifyPassword, whyNotPassword } from '../../src/account/users.js';
 
 t.test('twelve to 128 characters, counted as people count them', async (t) => {
   for (const good of ['a'.repeat(12), 'a'.repeat(128), '😀'.repeat(12), '😀'.repeat(128)])

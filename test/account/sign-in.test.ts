@@ -1,8 +1,8 @@
 // Signing in, on both stores: one password verification for known and unknown accounts, throttling, and an owner who isn't locked out.
-import { hashPassword, type PasswordWork, verifyPassword } from '../../src/account/passwords.js';
+
 import { createSignIn, type SignIn } from '../../src/account/sign-in.js';
-import { createStrangers } from '../../src/account/strangers.js';
 import {
+  createStrangers,
   createThrottle,
   registrationsOfAccount,
   registrationsOfAddress,
@@ -11,7 +11,7 @@ import {
   signInsOfPair,
   sweepAttempts,
 } from '../../src/account/throttle.js';
-import { createUser } from '../../src/account/users.js';
+import { createUser, hashPassword, type PasswordWork, verifyPassword } from '../../src/account/users.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 

@@ -1,6 +1,7 @@
 // The routes of one's own account over the wire, on both stores: what they show, what a change needs, and whom it signs out.
-import { passwordHashOf, verifyPassword } from '../../src/account/passwords.js';
+
 import { startSession } from '../../src/account/sessions.js';
+import { passwordHashOf, verifyPassword } from '../../src/account/users.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { newUser, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
 import { type Answer, ask } from '../fixtures/sign-in.js';

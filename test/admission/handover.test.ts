@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import type { KeyRecord } from '../../src/admission/admission.js';
 import { createAdmissions } from '../../src/admission/admissions.js';
-import { createLookups } from '../../src/admission/lookups.js';
+import { createLookups } from '../../src/admission/key-owners.js';
 import { createHandover } from '../../src/admission/turns.js';
 import { createHours, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 

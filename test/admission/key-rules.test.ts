@@ -1,6 +1,6 @@
 // What a key may of what its account may, one suite for each ledger: until when, how much an hour, for what; changed at once, without a ledger too.
 import type { KeyRecord, Ledger } from '../../src/admission/admission.js';
-import { KEY_SCOPES, type KeyLimits, rulesOf } from '../../src/config/key-rules.js';
+import { KEY_SCOPES, type KeyLimits, rulesOf } from '../../src/config/plans.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { createTestLedger } from '../fixtures/accounts.js';
 import { keysOf, type LedgerAt, newUser, nodesAt, onEachLedger, outcomes, SOON_MS, type Subtest } from './harness.js';

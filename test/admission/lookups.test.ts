@@ -1,7 +1,7 @@
 // Look-ups in batches: few statements however many ask, an answer that is never older than the question, and no wait without an end.
 import t from 'tap';
 import type { KeyRecord } from '../../src/admission/admission.js';
-import { createLookups } from '../../src/admission/lookups.js';
+import { createLookups } from '../../src/admission/key-owners.js';
 
 type Found = ReadonlyMap<string, KeyRecord>;
 

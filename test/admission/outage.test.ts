@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { listKeys } from '../../src/account/keys.js';
 import { findSession, refreshSession, startSession } from '../../src/account/sessions.js';
-import { createKeyLoader, createLookups } from '../../src/admission/lookups.js';
+import { createKeyLoader, createLookups } from '../../src/admission/key-owners.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createBilling } from '../../src/billing/billing.js';
 import { findUser } from '../../src/billing/records.js';

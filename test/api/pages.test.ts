@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { guides, pagePaths } from '../../src/service/pages.js';
+import { guides, pagePaths } from '../../src/service/endpoints.js';
 import { startServer } from '../fixtures/server.js';
 
 /** A first visit fetches so much at most, the page to sign in too: it comes with the first script. */

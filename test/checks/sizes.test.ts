@@ -26,7 +26,7 @@ const stillTooLong: readonly string[] = [
   'http/connections.ts createConnections',
   'scan/memory/memory.ts createUploadMemory',
   'scan/memory/waiters.ts createWaitingLine',
-  'scan/verdicts/cache.ts createVerdictCache',
+  'scan/verdicts/known.ts createVerdictCache',
   'service/metrics.ts addSignatures',
   'store/redis/redis.ts createLink',
   'supervisor/slot.ts createSlot',

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
-import { passwordHashOf, verifyPassword } from '../../src/account/passwords.js';
+import { passwordHashOf, verifyPassword } from '../../src/account/users.js';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import type { Ended } from '../fixtures/command.js';

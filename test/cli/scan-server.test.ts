@@ -6,7 +6,7 @@ import { createServer as createNetServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { createServerExaminer, ServerRefuses } from '../../src/cli/scan-server.js';
+import { createServerExaminer, ServerRefuses } from '../../src/cli/examiners.js';
 import { mainPath } from '../../src/paths.js';
 import { nestedZip } from '../fixtures/archives.js';
 import { start } from '../fixtures/command.js';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, packageJsonPath } from '../../src/paths.js';
-import { MAJOR } from '../../src/store/embedded/connection.js';
+import { MAJOR } from '../../src/store/embedded/server.js';
 import { seedMigrated } from '../fixtures/embedded-template.js';
 import { childrenOf } from '../fixtures/processes.js';
 import { until } from '../fixtures/until.js';

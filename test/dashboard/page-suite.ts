@@ -1,7 +1,7 @@
 // Every page, in both schemes, from phone to wide screen: nothing serious for axe, nothing wider than the window, no complaint.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
-import { guides } from '../../src/service/pages.js';
+import { guides } from '../../src/service/endpoints.js';
 import { eicar } from '../fixtures/samples.js';
 import { until } from '../fixtures/until.js';
 import { looksWell, noComplaints, type Subtest, seriousFindings } from './browser.js';

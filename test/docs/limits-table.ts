@@ -3,14 +3,14 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { LIVE_KEYS_MAX } from '../../src/account/keys.js';
-import { PASSWORD_MAX_CHARACTERS, PASSWORD_MIN_CHARACTERS } from '../../src/account/passwords.js';
 import { RECOVERY_CODES } from '../../src/account/protection.js';
 import { RESET_MINUTES, RESETS_MAX } from '../../src/account/resets.js';
 import { REFRESH_TOKEN_MS, SESSION_MAX_MS, SESSIONS_MAX } from '../../src/account/sessions.js';
 import * as throttle from '../../src/account/throttle.js';
 import { ACCESS_TOKEN_SECONDS } from '../../src/account/tokens.js';
+import { PASSWORD_MAX_CHARACTERS, PASSWORD_MIN_CHARACTERS } from '../../src/account/users.js';
 import * as limits from '../../src/limits.js';
-import { ENDPOINTS_MAX } from '../../src/webhooks/endpoints.js';
+import { ENDPOINTS_MAX } from '../../src/webhooks/deliveries.js';
 
 const COMMENT = /(?:\/\*\*\s*((?:(?!\*\/)[\s\S])*?)\s*\*\/\n)?export const ([A-Z0-9_]+)/g;
 const RULE = /\/\*\* (.*) \*\/\nexport const (\w+): Rule = /g;

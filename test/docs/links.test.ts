@@ -6,7 +6,7 @@ import t from 'tap';
 import { z } from 'zod';
 import { environment } from '../../src/config/variables.js';
 import { errorTable } from '../../src/errors.js';
-import { guides } from '../../src/service/pages.js';
+import { guides } from '../../src/service/endpoints.js';
 import { accountRows, fixedRows, signInRows, throttleRows } from './limits-table.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));

@@ -1,7 +1,7 @@
 // Downloads against a hostile DNS server and hostile redirects: nothing that the guard refuses is ever dialled.
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
-import { createResolve } from '../../src/download/dialling.js';
+import { createResolve } from '../../src/download/downloads.js';
 import { makeCertificate } from '../fixtures/certificate.js';
 import { addressRecords, type DnsAnswer, type Question, startDnsServer } from '../fixtures/dns-server.js';
 import { redirect, response } from '../fixtures/origin.js';

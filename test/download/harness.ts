@@ -1,7 +1,6 @@
 // Downloads with the real guard between a hostile DNS server and a hostile origin; "public" addresses are dialled on loopback.
 import type { Test } from 'tap';
-import { createResolve } from '../../src/download/dialling.js';
-import { createDownloads, type Downloads } from '../../src/download/downloads.js';
+import { createDownloads, createResolve, type Downloads } from '../../src/download/downloads.js';
 import { createGuard } from '../../src/download/guard.js';
 import { nameFromUrl } from '../../src/filename.js';
 import { type Content, type Lender, receiveUrl } from '../../src/scan/content.js';

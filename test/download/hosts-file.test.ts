@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { readHostsFile } from '../../src/download/dialling.js';
+import { readHostsFile } from '../../src/download/downloads.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,7 +1,7 @@
 // Messages of webhooks go where downloads may go, and nowhere else: the table of URLs is tried with the real guard, a hostile DNS server and a receiver that counts.
 
 import t, { type Test } from 'tap';
-import { createPosts, createResolve, type Posts } from '../../src/download/dialling.js';
+import { createPosts, createResolve, type Posts } from '../../src/download/downloads.js';
 import { createGuard } from '../../src/download/guard.js';
 import { Failure } from '../../src/errors.js';
 import { addressRecords, type Question, startDnsServer } from '../fixtures/dns-server.js';

@@ -18,8 +18,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
-import { removeOwnFolder } from '../../src/engine/owned-folder.js';
-import { makeScratch, processFolderName, removeOrphans, showLife } from '../../src/engine/scratch.js';
+import { makeScratch, processFolderName, removeOrphans, removeOwnFolder, showLife } from '../../src/engine/scratch.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { withoutRoot } from '../fixtures/other-user.js';
 import type { Tap } from '../fixtures/stores.js';

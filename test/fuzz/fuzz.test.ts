@@ -6,7 +6,7 @@ import type { Target } from './targets.js';
 
 countModules();
 const { targets } = await import('./targets.js');
-const { readBoundary } = await import('../../src/scan/http/part-headers.js');
+const { readBoundary } = await import('../../src/scan/http/multipart-parser.js');
 
 for (const target of targets) {
   t.test(`${target.name}: nothing but what is documented is thrown`, async (t) => {

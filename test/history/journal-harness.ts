@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Journal, openJournal } from '../../src/history/journal.js';
-import type { Damage, TransientFailure } from '../../src/history/journal-folder.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
+import type { Damage, TransientFailure } from '../../src/history/segments.js';
 import { rowAt } from '../fixtures/history.js';
 import type { Tap } from '../fixtures/stores.js';
 

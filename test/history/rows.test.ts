@@ -3,11 +3,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createKey, endKey, listKeys } from '../../src/account/keys.js';
+import { startWriter } from '../../src/history/history.js';
 import { openJournal } from '../../src/history/journal.js';
 import { COPY_SCANS, RowCopy } from '../../src/history/row-copy.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
-import { startWriter } from '../../src/history/writer.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { cutAtCommit } from '../fixtures/cut-at-commit.js';
 import { newUser } from '../fixtures/dashboard.js';

@@ -1,9 +1,9 @@
 // The writer beside a database that doesn't answer: it reports that and tries again, and a late answer does no harm.
 import t from 'tap';
+import { startWriter } from '../../src/history/history.js';
 import { openJournal } from '../../src/history/journal.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
-import { startWriter } from '../../src/history/writer.js';
 import { record, rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { open, temporaryFolder } from '../fixtures/stores.js';

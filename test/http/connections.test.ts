@@ -1,7 +1,6 @@
 // Which connections end for others, against what the kernel would say of them.
 import t from 'tap';
-import { createConnections } from '../../src/http/connections.js';
-import type { KernelConnection } from '../../src/http/listener.js';
+import { createConnections, type KernelConnection } from '../../src/http/connections.js';
 
 const GREEDY = '192.0.2.1';
 

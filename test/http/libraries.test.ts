@@ -3,8 +3,8 @@
 import { connect } from 'node:net';
 import t from 'tap';
 import type { Exchange } from '../../src/http/exchange.js';
-import type { Reply } from '../../src/http/reply.js';
 import { chooseLibrary, startServer } from '../../src/http/server.js';
+import type { Reply } from '../../src/http/wire.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { chunked } from '../fixtures/raw-http.js';
 

@@ -2,8 +2,8 @@
 import { connect } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
-import type { Reply } from '../../src/http/reply.js';
 import { startServer } from '../../src/http/server.js';
+import type { Reply } from '../../src/http/wire.js';
 import { until } from '../fixtures/until.js';
 
 const PIECE = 'x'.repeat(64 * 1024);

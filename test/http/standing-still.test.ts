@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { canGuardSweeps } from '../../src/http/listener.js';
+import { canGuardSweeps } from '../../src/http/connections.js';
 import { chooseLibrary, startServer } from '../../src/http/server.js';
 import { socketsAddonPath } from '../../src/paths.js';
 import { CoarseTimer } from '../../src/waiting/coarse-timer.js';

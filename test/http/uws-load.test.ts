@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
-import { loadUws } from '../../src/http/uws/load.js';
+import { loadUws } from '../../src/http/uws/wire.js';
 
 t.test('one that can serve is not among them', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-uws-'));

@@ -1,5 +1,5 @@
 // What the parser of ICAP hears, as something that tests can compare.
-import { IcapParser, type ParserTarget } from '../../src/icap/parser.js';
+import { IcapParser, type ParserTarget } from '../../src/icap/request.js';
 
 /** What a parser hears, in words; bytes that follow each other are one text. */
 export function heard(parts: readonly Uint8Array[], wantsRest = true): string[] {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { createShares, joinShares, Share, type ShareOf } from '../../src/door.js';
-import { openListener, openUnixListener, portOf } from '../../src/http/listener.js';
+import { openListener, openUnixListener, portOf } from '../../src/http/connections.js';
 import { chooseLibrary, type Server, startServer } from '../../src/http/server.js';
 import { type PeerOwner, Peers } from '../../src/peers.js';
 import { processAddon } from '../../src/process-addon.js';

@@ -1,6 +1,5 @@
 // A child process of the tests: scans, on a scan thread, what its arguments order, and prints what became of it.
-import { ScanPool } from '../../src/engine/threads/pool.js';
-import { scanOnce } from '../../src/engine/threads/scan-once.js';
+import { ScanPool, scanOnce } from '../../src/engine/threads/pool.js';
 import type { SandboxMode } from '../../src/engine/threads/task.js';
 import { faulty } from '../fixtures/faults.js';
 import { sharedBytes } from '../fixtures/shared-bytes.js';

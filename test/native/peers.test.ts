@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
-import { openListener, openUnixListener } from '../../src/http/listener.js';
+import { openListener, openUnixListener } from '../../src/http/connections.js';
 import { type Peer, type PeerOwner, Peers } from '../../src/peers.js';
 import { processAddon } from '../../src/process-addon.js';
 import { takeAllDescriptors } from '../fixtures/descriptors.js';

@@ -1,7 +1,6 @@
 // A child process of the tests: prints which sandbox it finds in the mode of its argument, and what a scan thread makes of a scan.
-import { ScanPool } from '../../src/engine/threads/pool.js';
+import { ScanPool, scanOnce } from '../../src/engine/threads/pool.js';
 import { findSandbox } from '../../src/engine/threads/sandbox.js';
-import { scanOnce } from '../../src/engine/threads/scan-once.js';
 import { serveFolder } from './engine.js';
 
 const [mode, databases, temporaryDirectory] = process.argv.slice(2);

@@ -8,10 +8,9 @@ import { Failure, Unavailable } from '../../src/errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../src/limits.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { createUploadMemory } from '../../src/scan/memory/memory.js';
-import { createRefunds } from '../../src/scan/refunds.js';
 import { type Admitted, Scan, type ScanParts } from '../../src/scan/scan.js';
-import { createVerdictCache } from '../../src/scan/verdicts/cache.js';
-import { createKnownVerdicts } from '../../src/scan/verdicts/known.js';
+import { createRefunds } from '../../src/scan/scan-facts.js';
+import { createKnownVerdicts, createVerdictCache } from '../../src/scan/verdicts/known.js';
 import { zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 

@@ -3,12 +3,13 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import type { CompleteVerdict } from '../../src/engine/verdict.js';
-import { createVerdictCache, type LookedAt } from '../../src/scan/verdicts/cache.js';
 import {
   createKnownVerdicts,
   createSharedVerdicts,
+  createVerdictCache,
   type Known,
   type KnownVerdicts,
+  type LookedAt,
   SHARED_FROM_BYTES,
 } from '../../src/scan/verdicts/known.js';
 import { openRedis } from '../../src/store/redis/redis.js';

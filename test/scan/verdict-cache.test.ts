@@ -1,7 +1,7 @@
 // The verdict cache: one engine's verdicts, never another's, and never more bytes than it may have.
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { createVerdictCache, type LookedAt } from '../../src/scan/verdicts/cache.js';
+import { createVerdictCache, type LookedAt } from '../../src/scan/verdicts/known.js';
 
 const MIB = 1024 * 1024;
 const clean: LookedAt = { verdict: { kind: 'clean', encrypted: false }, durationMs: 1, detectedType: 'CL_TYPE_PDF' };

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { createStandings } from '../../src/engine/standing.js';
+import { createStandings } from '../../src/engine/folders.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { temporaryFolder } from '../native/engine.js';
 

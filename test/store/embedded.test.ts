@@ -20,7 +20,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { createAccess } from '../../src/admission/access.js';
-import { createKeyLoader } from '../../src/admission/lookups.js';
+import { createKeyLoader } from '../../src/admission/key-owners.js';
 import { codeOf } from '../../src/error-text.js';
 import { lockDataDirectory, tryLock } from '../../src/store/data-lock.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { codeOf, messageOfError } from '../../src/error-text.js';
 import { openPostgres } from '../../src/store/postgres.js';
-import { keepStore } from '../../src/supervisor/store.js';
+import { keepStore } from '../../src/supervisor/kept.js';
 import { until } from '../fixtures/until.js';
 
 const [, , disk, mode] = process.argv;

@@ -1,8 +1,7 @@
 // Migrations, on both stores: applied once, in order, also by several processes at the same time; an edited or unknown one is refused.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { migrate } from '../../src/store/migrations.js';
-import { openPostgres } from '../../src/store/postgres.js';
+import { migrate, openPostgres } from '../../src/store/postgres.js';
 import { makeTransactionsRepeatable, onEachStore, open, type Tap, temporaryFolder } from '../fixtures/stores.js';
 
 /** A folder with a first version that takes the place of the service's, for a database that has only that. */

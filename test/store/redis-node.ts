@@ -5,7 +5,7 @@ import { createKey } from '../../src/account/keys.js';
 import { createUser } from '../../src/account/users.js';
 import type { AdmissionStore } from '../../src/admission/admission.js';
 import { createAdmissions } from '../../src/admission/admissions.js';
-import { createKeyLoader, createLookups } from '../../src/admission/lookups.js';
+import { createKeyLoader, createLookups } from '../../src/admission/key-owners.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { createTurns, type Turns } from '../../src/admission/turns.js';

@@ -1,6 +1,6 @@
 // Newer signatures without anybody's word: a while after the start, again and again, one at a time, and told to who listens.
 import t from 'tap';
-import { createUpdater } from '../../src/supervisor/keep-updated.js';
+import { createUpdater } from '../../src/supervisor/kept.js';
 import { until } from '../fixtures/until.js';
 
 const command = (program: string): [string, ...string[]] => [process.execPath, '-e', program];

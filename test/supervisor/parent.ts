@@ -1,6 +1,6 @@
 // A process with a supervisor in it, for tests that signal and kill it; its arguments are those of supervise.
 import { z } from 'zod';
-import { openInFlight } from '../../src/engine/threads/in-flight.js';
+import { openInFlight } from '../../src/engine/threads/ring.js';
 import { createLog } from '../../src/log.js';
 import { supervise } from '../../src/supervisor/supervisor.js';
 

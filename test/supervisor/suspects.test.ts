@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { createNote } from '../../src/engine/threads/in-flight.js';
+import { createNote } from '../../src/engine/threads/ring.js';
 import { createSuspects } from '../../src/supervisor/suspects.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;

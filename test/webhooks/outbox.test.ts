@@ -1,11 +1,10 @@
 // The outbox, in both stores: shared by nodes, in order, with its pauses, endpoints that hang apart from those that don't, and switched off after three days.
 import t from 'tap';
 import { v7 as uuidv7, validate, version } from 'uuid';
-import type { Posts } from '../../src/download/dialling.js';
+import type { Posts } from '../../src/download/downloads.js';
 import { Failure } from '../../src/errors.js';
 import { openPostgres, type Postgres } from '../../src/store/postgres.js';
-import { createDeliveries, PAUSES_SECONDS } from '../../src/webhooks/deliveries.js';
-import { createEndpoints, EVENTS } from '../../src/webhooks/endpoints.js';
+import { createDeliveries, createEndpoints, EVENTS, PAUSES_SECONDS } from '../../src/webhooks/deliveries.js';
 import { Outbox } from '../../src/webhooks/sender.js';
 import { onEachStore } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';

@@ -12,8 +12,9 @@ import {
   describeDatabases,
   expectedSignatures,
   fingerprint,
+  type SelfTest,
+  selfTestFor,
 } from '../databases.js';
-import { type SelfTest, selfTestFor } from '../self-test.js';
 import type { RawAnswer } from '../verdict.js';
 
 /** Bounds of one scan; the last is one of all scans. Over any of them the answer has a `Heuristics.Limits.Exceeded.*` alert. */

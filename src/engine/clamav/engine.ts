@@ -6,7 +6,7 @@ import { extname } from 'node:path';
 import { messageOfError } from '../../error-text.js';
 import { dailyBuiltAt, databaseFiles, readContainerHeader } from '../databases.js';
 import { type BuildOrder, type BuiltEngine, defineEngine, type Gates, servingNow } from '../engine.js';
-import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/rules.js';
+import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/engine.js';
 import {
   countWindows,
   defaultEngineLimits,

@@ -1,14 +1,16 @@
-// The scan threads: a lane for content over 1 MB and one for all other, so that small scans need not wait for threads that are at large ones.
+// The scan threads: a lane for content over 1 MB and one for all other, so that small scans need not wait for threads that are at large ones; and one scan as a promise,
+// for the command line, benchmarks and tests.
 import { performance } from 'node:perf_hooks';
 import { availableCores } from '../../config/machine.js';
-import { Unavailable, type UnavailableReason } from '../../errors.js';
+import { throwLater, Unavailable, type UnavailableReason } from '../../errors.js';
 import { processAddon } from '../../process-addon.js';
-import { type EncryptedPolicy, type ScanPolicy, usualPolicy } from '../verdict.js';
+import type { Engine } from '../engine.js';
+import { type EncryptedPolicy, type ScanPolicy, usualPolicy, type Verdict } from '../verdict.js';
 import { startBell } from './bell.js';
 import { MIDDLE_BYTES } from './fair-queue.js';
 import { Lane } from './lane.js';
 import type { SandboxMode } from './task.js';
-import type { ThreadScan } from './thread-scan.js';
+import { ThreadScan } from './thread-scan.js';
 
 export interface PoolOptions {
   readonly threads: number;
@@ -23,7 +25,7 @@ export interface PoolOptions {
   /** From the call to the verdict, waiting included. */
   readonly scanTimeoutMs: number;
   readonly encryptedArchives?: EncryptedPolicy;
-  /** Descriptor of the memory in which threads say what they are at (in-flight.ts). Default: none. */
+  /** Descriptor of the memory in which threads say what they are at (ring.ts). Default: none. */
   readonly inFlight?: number | null;
   /** A thread hangs in this content: it is at it long after the engine's own limit, and not because the machine is busy. */
   readonly onHung?: (sha256: string | null) => void;
@@ -225,4 +227,114 @@ export class ScanPool {
   #lookForEnd(): void {
     if (this.#onEnded !== null && this.waiting === 0 && this.running <= this.late) this.#onEnded();
   }
+}
+
+export type ScanOutcome =
+  | {
+      readonly verdict: Verdict;
+      /** The engine that scanned it; null: no engine did, and the verdict is incomplete. */
+      readonly engine: Engine | null;
+      /** Time inside the engine. */
+      readonly durationMs: number;
+      readonly returned: null;
+    }
+  | {
+      /** The deadline passed while a thread was at it. */
+      readonly verdict: Verdict;
+      /** Most of its time went by in the queue: that says nothing of the content. */
+      readonly starved: boolean;
+      readonly engine: null;
+      readonly durationMs: number;
+      /** Resolves when the thread lets go of the content; until then its memory is in use. */
+      readonly returned: Promise<void>;
+    };
+
+/** The client of a scan, as far as it may leave before a thread is at it. */
+export interface Leaving {
+  isGone(): boolean;
+  /** Calls the listener, with the reason, when it leaves, until it is taken off with null. One at a time. */
+  onGone(listener: ((reason: Error) => void) | null): void;
+}
+
+export interface ScanOptions {
+  /** Whose scan it is. Default: all scans without an account belong to one. */
+  readonly account?: string;
+  /** Default: one that stays. */
+  readonly client?: Leaving;
+  /** Of the content: it names what is being scanned, if that crashes or hangs. */
+  readonly sha256?: string;
+}
+
+class PromisedScan extends ThreadScan {
+  readonly outcome: Promise<ScanOutcome>;
+  #settle: (outcome: ScanOutcome) => void = () => undefined;
+  #refuse: (reason: unknown) => void = () => undefined;
+  #letGo: () => void = () => undefined;
+  readonly #client: Leaving | undefined;
+
+  constructor(account: string, policy: ScanPolicy, client: Leaving | undefined) {
+    super(account, policy);
+    this.#client = client;
+    this.outcome = new Promise((settle, refuse) => {
+      this.#settle = settle;
+      this.#refuse = refuse;
+    });
+  }
+
+  refuse(reason: unknown): void {
+    this.#client?.onGone(null);
+    this.#refuse(reason);
+  }
+
+  override onTurn(): void {
+    this.#client?.onGone(null);
+  }
+
+  override onAnswer(verdict: Verdict, engine: Engine | null, durationMs: number): void {
+    this.#settle({ verdict, engine, durationMs, returned: null });
+  }
+
+  override onRefused(reason: Unavailable | Error): void {
+    this.refuse(reason);
+  }
+
+  override onOverdue(verdict: Verdict, starved: boolean, durationMs: number): void {
+    const returned = new Promise<void>((resolve) => {
+      this.#letGo = resolve;
+    });
+    this.#settle({ verdict, starved, engine: null, durationMs, returned });
+  }
+
+  override onLetGo(): void {
+    this.#letGo();
+  }
+
+  override onBroken(error: unknown): void {
+    throwLater(error);
+  }
+}
+
+/**
+ * Scans the first `sizeBytes` of the content, in place: nobody writes to it until it is back. Rejects with Failure `unavailable` when the
+ * queue is full, the account has its share of it, the deadline passes in the queue, or the pool stops. Rejects with the client's reason
+ * when it leaves before a thread is at the scan.
+ */
+export function scanOnce(
+  pool: Pick<ScanPool, 'ask' | 'leave' | 'policy'>,
+  content: Uint8Array<SharedArrayBuffer>,
+  sizeBytes: number,
+  { account = '', client, sha256 }: ScanOptions = {},
+): Promise<ScanOutcome> {
+  const scan = new PromisedScan(account, pool.policy, client);
+  scan.content = content;
+  scan.sizeBytes = sizeBytes;
+  scan.sha256 = sha256 ?? null;
+  if (client?.isGone() === true) scan.refuse(new Error('The client has left'));
+  else {
+    client?.onGone((reason) => {
+      if (pool.leave(scan)) scan.refuse(reason);
+    });
+    pool.ask(scan);
+  }
+  return scan.outcome;
 }

@@ -1,5 +1,7 @@
-// The ring of one scan thread, in words that two threads share: whose slot it is, and how the thread waits for its next scan and is woken, with one call of the
-// kernel, and none where it is awake.
+// What threads share in memory. The ring of one scan thread: whose slot it is, and how the thread waits for its next scan and is woken, with one call of the kernel, and
+// none where it is awake. And which contents are being scanned: the supervisor has that memory as well, so a process that crashes can't lose it.
+
+import { readSync } from 'node:fs';
 import { type ProcessAddon, processAddon } from '../../process-addon.js';
 
 /** One that a thread is at, and the next one. */
@@ -145,4 +147,40 @@ export function sleeper(
     else addon.sleepOnWord(words, TURN, seen, LOOK_MS);
     Atomics.store(words, ASLEEP, 0);
   };
+}
+
+/** A SHA-256 as hexadecimal digits. */
+const DIGEST_BYTES = 64;
+const DIGEST = /^[0-9a-f]{64}$/;
+/** More than there are threads, with those that are given up. */
+const PLACES = 1024;
+
+/** Returns its descriptor, for a process that inherits it; null without the addon: then nothing is noted. */
+export function openInFlight(): number | null {
+  return processAddon()?.openSharedMemory(PLACES * DIGEST_BYTES) ?? null;
+}
+
+/** For a scan thread, which writes at a place of its own. `descriptor` null: nothing is written. */
+export function createNote(descriptor: number | null, place: number) {
+  const memory = descriptor === null || place >= PLACES ? undefined : processAddon()?.mapSharedMemory(descriptor);
+  const bytes = memory && new Uint8Array(memory, place * DIGEST_BYTES, DIGEST_BYTES);
+  return {
+    /** Writes the digest down, in the place of the one before. */
+    enter: (digest: Uint8Array): void => bytes?.set(digest),
+    /** Nothing is scanned here now. */
+    leave: (): void => void bytes?.fill(0),
+  };
+}
+
+/** What was being scanned when the process ended, each digest once. */
+export function readInFlight(descriptor: number): string[] {
+  const bytes = Buffer.alloc(PLACES * DIGEST_BYTES);
+  readSync(descriptor, bytes, 0, bytes.length, 0);
+  const text = bytes.toString('latin1');
+  const digests = new Set<string>();
+  for (let start = 0; start < text.length; start += DIGEST_BYTES) {
+    const digest = text.slice(start, start + DIGEST_BYTES);
+    if (DIGEST.test(digest)) digests.add(digest);
+  }
+  return [...digests];
 }

@@ -8,8 +8,7 @@ import { epochOf, scanPlain, typeOf } from '../clamav/addon.js';
 import { PLAINLY_CLEAN, type RawAnswer, readAnswer, usualPolicy } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
 import { takeRope } from './bell.js';
-import { createNote } from './in-flight.js';
-import { NO_SLOT, sleeper, ThreadRing } from './ring.js';
+import { createNote, NO_SLOT, sleeper, ThreadRing } from './ring.js';
 import { createConfinement } from './sandbox.js';
 import {
   FIELD,

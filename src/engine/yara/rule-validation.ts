@@ -3,7 +3,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { messageOfError } from '../../error-text.js';
-import { cleanSample, testFile } from '../self-test.js';
+import { cleanSample, testFile } from '../databases.js';
 import { checkRules, compileRules, type RuleProblem, type RuleUnits, yaraVersion } from './yara-x.js';
 
 /** The only message to the process. */

@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Wire } from '../wire.js';
-import { createReading, createTimeLimit, SendingLimit } from './pace.js';
-import { NodeWire, type WireConnection } from './wire.js';
+import { createReading, createTimeLimit, NodeWire, SendingLimit, type WireConnection } from './wire.js';
 
 export interface Connection {
   /** Serves a request, at once or when those before it have their answers. */

@@ -1,9 +1,10 @@
-// A request of node:http as a wire, and what of its connection has its way through it.
+// A request of node:http as a wire, and the pace of its connection: its bytes come to Node's parser in small pieces, not while a body is held back or requests wait for
+// their turn, and not at all while the connection ends; and what takes too long ends it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import { DRAIN_BYTES } from '../../limits.js';
 import { type AnswerHead, type RequestHead, USUAL_HEADERS, type Wire, type WireOwner } from '../wire.js';
-import type { Reading, SendingLimit, TimeLimit } from './pace.js';
 
 /** What a wire has of its connection. */
 export interface WireConnection {
@@ -188,4 +189,175 @@ function dateNow(): string {
     dateText = new Date(second * 1000).toUTCString();
   }
   return dateText;
+}
+
+export interface Reading {
+  /** The body of the active request is held back. */
+  isHeldBack: boolean;
+  /** The connection has had its last answer: what still comes is read, and dropped, so that the client can read that answer. */
+  readonly isEnding: boolean;
+  /** Reads or stops, as it is to be now. */
+  apply(): void;
+  /** Nothing more is sent. */
+  end(): void;
+}
+
+/** Node's parser makes requests of all that it gets at once, of which 64 KB that lie behind each other are thousands. */
+const PIECE_BYTES = 512;
+/** Inside of a body. */
+const BODY_PIECE_BYTES = 16 * 1024;
+
+interface ReadingOptions {
+  /** No further request is to be read. */
+  readonly isFull: () => boolean;
+  /** Of the active request; `whole`: what is behind it waits for its answer, though it is read, to notice a client that leaves. */
+  readonly bodyState: () => 'none' | 'coming' | 'whole';
+}
+
+/** To be called when Node's HTTP server has the socket. */
+export function createReading(socket: Socket, { isFull, bodyState }: ReadingOptions): Reading {
+  const parsers = socket.listeners('data');
+  let isEnding = false;
+  let isParsing = false;
+  /** Read, and not parsed. */
+  let rest: Buffer | null = null;
+
+  const takes = (): boolean => isEnding || (!reading.isHeldBack && !isFull());
+  // With bytes that are not parsed the socket waits; what was read of a body that is held back doesn't wait with it, which would be 64 KB for each
+  // connection that nobody counts. Node itself pauses a socket when a client doesn't take what it is sent.
+  const parses = (): boolean =>
+    !isEnding &&
+    (bodyState() === 'coming' || (bodyState() === 'none' && takes())) &&
+    Reflect.get(socket, '_paused') !== true;
+
+  function parseRest(): void {
+    if (isParsing) return;
+    isParsing = true;
+    while (rest !== null && parses()) {
+      const piece: Buffer = rest.subarray(0, bodyState() === 'coming' ? BODY_PIECE_BYTES : PIECE_BYTES);
+      rest = piece.length === rest.length ? null : rest.subarray(piece.length);
+      for (const parse of parsers) Reflect.apply(parse, socket, [piece]);
+    }
+    isParsing = false;
+  }
+
+  function apply(): void {
+    if (isEnding) rest = null;
+    parseRest();
+    if (rest !== null || !takes()) socket.pause();
+    else if (socket.isPaused()) socket.resume();
+  }
+
+  const reading: Reading = {
+    isHeldBack: false,
+    get isEnding() {
+      return isEnding;
+    },
+    apply,
+    end() {
+      isEnding = true;
+      socket.end();
+      apply();
+    },
+  };
+  // From here on the parser gets what it is given here, and not by itself.
+  socket.removeAllListeners('data');
+  socket.on('data', (bytes: Buffer) => {
+    if (isEnding) return;
+    rest = rest === null ? bytes : Buffer.concat([rest, bytes]);
+    apply();
+  });
+  // Node resumes when a request is whole, and starts to read when it hears of that, a tick later; it stops when it hears `pause`.
+  socket.on('resume', () => {
+    parseRest();
+    if (rest === null && takes()) return;
+    socket.pause();
+    socket.emit('pause');
+  });
+  return reading;
+}
+
+/** Without a whole header, as under uWebSockets.js. */
+const HEADER_MS = 10_000;
+/** The rest of a body that has its answer must bring so much in so long, as under uWebSockets.js. Before its answer, who receives it says how long it may take. */
+const REST_MS = 10_000;
+const REST_BYTES = 160 * 1024;
+/** From the last byte that was sent to the end: with bytes unread, the system takes the answer from a client that hasn't read it. */
+const LINGER_MS = 1_000;
+
+/** A client must take something of what it is sent in so long. */
+const SENDING_MS = 10_000;
+
+export type TimeLimit = ReturnType<typeof createTimeLimit>;
+
+export function createTimeLimit() {
+  let dueMs = performance.now() + HEADER_MS;
+  let receivedBytes = 0;
+
+  function startRest(): void {
+    receivedBytes = 0;
+    dueMs = performance.now() + REST_MS;
+  }
+
+  return {
+    isOver: (nowMs: number): boolean => nowMs >= dueMs,
+    /** For the next header. */
+    startHeader(): void {
+      dueMs = performance.now() + HEADER_MS;
+    },
+    /** For the rest of a body. */
+    startRest,
+    /** So much of it has come. */
+    received(bytes: number): void {
+      receivedBytes += bytes;
+      if (receivedBytes >= REST_BYTES) startRest();
+    },
+    startLinger(): void {
+      dueMs = performance.now() + LINGER_MS;
+    },
+    /** There is no limit now. */
+    stop(): void {
+      dueMs = Number.POSITIVE_INFINITY;
+    },
+  };
+}
+
+/** Of a client that doesn't take what it is sent. The socket's own timeout begins anew also when the client sends something. */
+export class SendingLimit {
+  readonly #socket: Socket;
+  #isStuck = false;
+  #taken = 0;
+  #sinceMs = 0;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  start(): void {
+    if (this.#isStuck) return;
+    this.#isStuck = true;
+    this.#taken = this.#takenNow();
+    this.#sinceMs = performance.now();
+  }
+
+  stop(): void {
+    this.#isStuck = false;
+  }
+
+  isOver(nowMs: number): boolean {
+    if (!this.#isStuck) return false;
+    const taken = this.#takenNow();
+    if (taken !== this.#taken) {
+      this.#taken = taken;
+      this.#sinceMs = nowMs;
+    }
+    return nowMs - this.#sinceMs >= SENDING_MS;
+  }
+
+  /** Bytes that the system has taken; of a write under way Node's handle alone knows it. */
+  #takenNow(): number {
+    const handle: unknown = Reflect.get(this.#socket, '_handle');
+    const queued: unknown = typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'writeQueueSize') : 0;
+    return this.#socket.bytesWritten - (typeof queued === 'number' ? queued : 0);
+  }
 }

@@ -7,9 +7,9 @@ import type { AcceptedScans } from '../pending/accepted-scans.js';
 import type { ArrivingContent } from '../pending/content-store.js';
 import type { SealedOwner } from '../pending/sealed-file.js';
 import type { ScanParts } from '../scan.js';
-import { acceptedReply } from './answers.js';
 import type { FormSettings } from './http-scan.js';
 import { type Keeper, KeptScan } from './idempotency.js';
+import { acceptedReply } from './operation.js';
 
 /** RFC 7240 section 4.1. */
 export function prefersAsync({ headers }: Exchange): boolean {

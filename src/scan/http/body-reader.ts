@@ -5,9 +5,15 @@ import { baseName, percentDecoded } from '../../filename.js';
 import type { Exchange } from '../../http/exchange.js';
 import { parseJson, readQuery, utf8Of } from '../../http/json.js';
 import { MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
-import { type FormTarget, MultipartReader } from './multipart-reader.js';
-import { optionFields, optionNamed, RequestOptions, type SaidOptions } from './options.js';
-import { assertNotEncoded, MalformedMultipart, readBoundary } from './part-headers.js';
+import { assertNotEncoded, MalformedMultipart, readBoundary } from './multipart-parser.js';
+import {
+  type FormTarget,
+  MultipartReader,
+  optionFields,
+  optionNamed,
+  RequestOptions,
+  type SaidOptions,
+} from './multipart-reader.js';
 
 export interface BodyReader {
   /** As shown; null until it is known. */

@@ -1,12 +1,12 @@
 // A scan that comes by HTTP: the body of an exchange in, the six fields or an error out.
 import { Failure } from '../../errors.js';
 import type { BodySink, Exchange, GoneListener } from '../../http/exchange.js';
-import type { Reply } from '../../http/reply.js';
+import type { Reply } from '../../http/wire.js';
 import { REFUSED_NAME_MS } from '../../limits.js';
 import { Scan, type ScanParts } from '../scan.js';
-import { failedReply, scannedReply } from './answers.js';
 import { asFailure, type BodyReader, openReader, type Taken } from './body-reader.js';
 import type { FormTarget } from './multipart-reader.js';
+import { failedReply, scannedReply } from './operation.js';
 
 /** What a route says of its bodies. */
 export interface FormSettings {

@@ -1,24 +1,22 @@
 // POST /api/v1/scans, POST /web/scans and POST /web/url-scans: credentials in, a scan on its way out, which answers by itself. While too many scans of an account wait, its
 // next ones are refused before their admission, and nothing of them is looked at.
 import { type Access, type AccessControl, liveKey } from '../../admission/access.js';
-import type { FindKey } from '../../admission/lookups.js';
+import type { FindKey } from '../../admission/key-owners.js';
 import { Failure, Unavailable, type UnavailableReason } from '../../errors.js';
 import type { BodyRoom } from '../../http/bodies.js';
 import type { CallerRoute, GuardedOperation } from '../../http/caller.js';
 import type { BodySink, Exchange } from '../../http/exchange.js';
-import { readFraming } from '../../http/framing.js';
-import { failureReply, headOf, type Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
 import type { FindRefusal, PreparedAnswer } from '../../http/server.js';
+import { failureReply, headOf, type Reply, readFraming } from '../../http/wire.js';
 import { CONTENT_LIMIT_BYTES, REFUSAL_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { UploadMemory } from '../memory/memory.js';
 import type { ScanParts } from '../scan.js';
 import { type AcceptingParts, AcceptingScan, prefersAsync } from './accepting-scan.js';
-import { exhaustedReply } from './answers.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
 import { FirstScan, idempotencyKeyOf, Keeper, type KeptAnswers, RepeatedScan } from './idempotency.js';
-import { scanOperation, signedInOperation, signedInUrlOperation } from './operation.js';
+import { exhaustedReply, scanOperation, signedInOperation, signedInUrlOperation } from './operation.js';
 
 export interface ScanRouteParts {
   readonly scans: ScanParts;

@@ -18,22 +18,28 @@ import {
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { codeOf, messageOfError } from '../../error-text.js';
-import { makeFolder } from '../../folders.js';
+import { makeFolder } from '../../paths.js';
 import { lockDataDirectory, type Release } from '../data-lock.js';
 import { StoreError } from '../store-error.js';
 import { type DatabaseAccount, databaseAccount, giveTo } from './account.js';
 import {
+  clearLeftServer,
   DATABASE,
+  type DatabaseServer,
+  endOf,
   MAJOR,
   olderPrograms,
   POOL_CONNECTIONS,
   prepareRole,
   programs,
   ROLE,
+  reasonIn,
+  run,
   SOCKET_PORT,
+  type StoreLog,
   SUPERUSER,
-} from './connection.js';
-import { clearLeftServer, type DatabaseServer, endOf, reasonIn, run, type StoreLog, startServer } from './server.js';
+  startServer,
+} from './server.js';
 
 /** The sticky bit: a folder like /tmp, where many have files. */
 const SHARED = 0o1000;

@@ -1,6 +1,5 @@
 // A child process of the tests: scans one content at a deadline of a second, and prints when that is late, found to hang, and back.
-import { ScanPool } from '../../../src/engine/threads/pool.js';
-import { scanOnce } from '../../../src/engine/threads/scan-once.js';
+import { ScanPool, scanOnce } from '../../../src/engine/threads/pool.js';
 import { faulty } from '../../fixtures/faults.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 import { until } from '../../fixtures/until.js';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { closeSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import t, { type Test } from 'tap';
-import { createNote, openInFlight, readInFlight } from '../../../src/engine/threads/in-flight.js';
+import { createNote, openInFlight, readInFlight } from '../../../src/engine/threads/ring.js';
 
 const text = (digit: string): string => digit.repeat(64);
 const digest = (digit: string): Buffer => Buffer.from(text(digit));
@@ -33,7 +33,7 @@ t.test('it holds what threads are at, each once', async (t) => {
 
 t.test('a process that is killed without warning leaves what it was at', async (t) => {
   const inFlight = open(t);
-  const module = new URL('../../../src/engine/threads/in-flight.js', import.meta.url).href;
+  const module = new URL('../../../src/engine/threads/ring.js', import.meta.url).href;
   const script = `const { createNote } = await import('${module}');
     createNote(3, 1).enter(Buffer.from('${text('d')}'));
     process.kill(process.pid, 'SIGKILL');`;

@@ -2,8 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { ScanPool } from '../../../src/engine/threads/pool.js';
-import { scanOnce } from '../../../src/engine/threads/scan-once.js';
+import { ScanPool, scanOnce } from '../../../src/engine/threads/pool.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 import { until } from '../../fixtures/until.js';
 import { serveFolder } from '../../native/engine.js';

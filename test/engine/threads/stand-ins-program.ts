@@ -1,6 +1,5 @@
 // A child process of the tests: two scan threads and up to eight beside them, four of these for content over 1 MB, scans that take long, and what is seen of it.
-import { ScanPool } from '../../../src/engine/threads/pool.js';
-import { scanOnce } from '../../../src/engine/threads/scan-once.js';
+import { ScanPool, scanOnce } from '../../../src/engine/threads/pool.js';
 import { faulty } from '../../fixtures/faults.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 import { until } from '../../fixtures/until.js';

@@ -4,8 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { startBell } from '../../../src/engine/threads/bell.js';
-import { ScanPool } from '../../../src/engine/threads/pool.js';
-import { scanOnce } from '../../../src/engine/threads/scan-once.js';
+import { ScanPool, scanOnce } from '../../../src/engine/threads/pool.js';
 import { ThreadSet } from '../../../src/engine/threads/thread-set.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 

@@ -6,7 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
 import type { SignatureEvent } from '../../../src/engine/engine.js';
 import { loadSignatures } from '../../../src/engine/signatures.js';
-import { loadRules, validateRules } from '../../../src/engine/yara/rules.js';
+import { loadRules, validateRules } from '../../../src/engine/yara/engine.js';
 import { ownSignaturesDirectory } from '../../../src/paths.js';
 import { zip } from '../../fixtures/archives.js';
 import { outcomeOf, startEngine } from '../../fixtures/engines.js';

@@ -1,6 +1,6 @@
 // The header block of one part: what names a file as clients send it, and what no two readers agree about.
 import t from 'tap';
-import { MalformedMultipart, parsePartHeaders } from '../../../src/scan/http/part-headers.js';
+import { MalformedMultipart, parsePartHeaders } from '../../../src/scan/http/multipart-parser.js';
 
 function filenameOf(parameters: string): string | null {
   return parsePartHeaders(`Content-Disposition: form-data; name="file"; ${parameters}`).filename;

@@ -1,7 +1,7 @@
 // The wire shape of a scan result: the six fields of the interface, in their order.
 import t from 'tap';
 import { withExtension } from '../../../src/filename.js';
-import { resultJson, ScanResult } from '../../../src/scan/http/answers.js';
+import { resultJson, ScanResult } from '../../../src/scan/http/operation.js';
 
 t.test('an infected upload', async (t) => {
   const json = resultJson({

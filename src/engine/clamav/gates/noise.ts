@@ -2,7 +2,7 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type GateStatistics, gateStatistics, windowCounts } from '../addon.js';
-import { gateOf } from './need.js';
+import { gateOf } from './candidates.js';
 import { commonWindows, keepLearned, type Prior, readLearned, readPrior } from './prior.js';
 
 const NOISE_FILE = 'noise.json';

@@ -1,15 +1,17 @@
 // Which logical signatures are gated, by which gates, and how they are shared out among the engines that take second looks.
 import {
   beginnings,
+  type Cost,
   countDifferent,
   type Gate,
   hasLiterals,
   isEverywhere,
   keptChoice,
+  keyOf,
   literals,
+  needOf,
   openForms,
 } from './candidates.js';
-import { type Cost, keyOf, needOf } from './need.js';
 import { CELLS, type Prior } from './prior.js';
 import { type LogicalSignature, parseSignature, type Reason } from './signature.js';
 

@@ -4,9 +4,8 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile 
 import { basename, extname, join } from 'node:path';
 import { databaseFiles, fingerprint } from '../../databases.js';
 import type { GateFiles, LoadOptions } from '../addon.js';
-import { type Gate, literalsAmong } from './candidates.js';
+import { type Gate, keyOf, literalsAmong } from './candidates.js';
 import { membersOf, readProgram } from './database-files.js';
-import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
 import {
   type KeptReason,

@@ -1,8 +1,7 @@
 // The necessary-set rule: an expression that is true implies that a gate is there, whatever matched how often.
 import * as fc from 'fast-check';
 import t from 'tap';
-import type { Gate } from '../../../../src/engine/clamav/gates/candidates.js';
-import { needOf } from '../../../../src/engine/clamav/gates/need.js';
+import { type Gate, needOf } from '../../../../src/engine/clamav/gates/candidates.js';
 import { type Expression, parseExpression, parseSignature } from '../../../../src/engine/clamav/gates/signature.js';
 
 interface Value {

@@ -1,6 +1,6 @@
 // Which gates are given up: those that hit for nothing, and often enough that it pays.
 import t from 'tap';
-import { gateOf } from '../../../../src/engine/clamav/gates/need.js';
+import { gateOf } from '../../../../src/engine/clamav/gates/candidates.js';
 import { noiseShare, noisyGates } from '../../../../src/engine/clamav/gates/noise.js';
 import { readPrior } from '../../../../src/engine/clamav/gates/prior.js';
 

@@ -1,4 +1,6 @@
-// The rows of the table of variables for what is spoken beside HTTP: clamd's protocol and ICAP.
+// The rows of the table of variables for what is spoken beside HTTP, clamd's protocol and ICAP, and for the log, the access log and traces.
+
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { initially, integer, list, megabytes, network, optional, otherwise } from './values.js';
 
@@ -75,5 +77,43 @@ export const protocolTable = {
     'STREAM_MAX_MB',
     "MB that a content by clamd's protocol or ICAP may have, 10 to 1000, at most half of UPLOAD_MEMORY_MB and below SCAN_MAX_SIZE_MB; unset: 100, or a quarter of that memory",
     megabytes(10, 1_000),
+  ),
+};
+
+const collector = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' });
+
+export const observingTable = {
+  logLevel: initially(
+    'LOG_LEVEL',
+    'info',
+    'fatal, error, warn, info, debug, trace or silent',
+    z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']),
+  ),
+  accessLog: initially(
+    'ACCESS_LOG',
+    'off',
+    'a line for each HTTP request: json, or common as web servers have it; off',
+    z.enum(['off', 'json', 'common']),
+  ),
+  accessLogPath: optional(
+    'ACCESS_LOG_FILE',
+    'file that these lines are appended to; unset: standard output, beside the log',
+    z.string().transform((path) => resolve(path)),
+  ),
+  otlpEndpoint: optional(
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'collector of OpenTelemetry that gets a trace of each scan (OTLP over HTTP, in JSON); unset: none are made. The other variables of OpenTelemetry count, too',
+    collector,
+  ),
+  otlpTracesEndpoint: optional(
+    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    'the same with the path, for traces alone',
+    collector,
+  ),
+  isOtelDisabled: initially(
+    'OTEL_SDK_DISABLED',
+    'false',
+    'true: no traces, whatever is set',
+    z.enum(['true', 'false']).transform((word) => word === 'true'),
   ),
 };
