@@ -27,17 +27,14 @@ const NOT_NOW_MS = 100;
 
 export class Door {
   /** By which the addon reports that somebody waits; null: it does not. */
-  number: number | null;
+  number: number | null = null;
   readonly #options: DoorOptions;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined = undefined;
   /** Since when something is left to others; null: nothing is. */
-  #leftMs: number | null;
+  #leftMs: number | null = null;
 
   constructor(options: DoorOptions) {
     this.#options = options;
-    this.number = null;
-    this.#timer = undefined;
-    this.#leftMs = null;
   }
 
   get isOpen(): boolean {
@@ -152,15 +149,13 @@ export class Share {
   readonly #words: Int32Array;
   readonly #row: number;
   readonly #own: number;
-  #count: number;
-  #takesPart: boolean;
+  #count = 0;
+  #takesPart = false;
 
   constructor(words: Int32Array, place: number, protocol: Protocol) {
     this.#words = words;
     this.#row = protocols.indexOf(protocol);
     this.#own = place * PLACE_WORDS + this.#row;
-    this.#count = 0;
-    this.#takesPart = false;
   }
 
   /** This process takes connections from now on, beside the others. */

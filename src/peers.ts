@@ -50,56 +50,42 @@ const NOBODY = 0;
 const NO_DESCRIPTORS: readonly number[] = [];
 
 export class Peer implements InLine<Peer> {
-  before: Peer | null;
-  behind: Peer | null;
+  before: Peer | null = null;
+  behind: Peer | null = null;
   readonly way: Way;
   /** Null: it is of this machine. */
   readonly address: string | null;
   /** Bytes that were written and have not gone out. */
-  unsentBytes: number;
-  isClosed: boolean;
+  unsentBytes = 0;
+  isClosed = false;
   /** Null: it is closed at once. */
-  owner: PeerOwner | null;
+  owner: PeerOwner | null = null;
   /** Of the addon, which counts on: no other one that is open has it. */
   readonly number: number;
   /** The next one in its place among those that are open. */
-  next: Peer | null;
+  next: Peer | null = null;
   readonly #peers: Peers;
   readonly #addon: ProcessAddon;
-  #unsent: Buffer[];
+  #unsent: Buffer[] = [];
   /** The kernel takes no more: it says when it does. */
-  #isBlocked: boolean;
+  #isBlocked = false;
   /** Something may be there to be read. */
-  #isReadable: boolean;
+  #isReadable = false;
   /** The end may be behind what is read. */
-  #isEnding: boolean;
+  #isEnding = false;
   /** The client doesn't read any more either. */
-  #isGone: boolean;
-  #isFlowing: boolean;
-  #isAtEnd: boolean;
-  #isFinished: boolean;
+  #isGone = false;
+  #isFlowing = false;
+  #isAtEnd = false;
+  #isFinished = false;
 
   /** It is paused at first. */
   constructor(peers: Peers, addon: ProcessAddon, { number, way }: { readonly number: number; readonly way: Way }) {
     this.way = way;
     this.address = addon.peerAddress(number);
-    this.before = null;
-    this.behind = null;
-    this.unsentBytes = 0;
-    this.isClosed = false;
-    this.owner = null;
     this.number = number;
-    this.next = null;
     this.#peers = peers;
     this.#addon = addon;
-    this.#unsent = [];
-    this.#isBlocked = false;
-    this.#isReadable = false;
-    this.#isEnding = false;
-    this.#isGone = false;
-    this.#isFlowing = false;
-    this.#isAtEnd = false;
-    this.#isFinished = false;
   }
 
   /** Nothing is read within this call. */
@@ -235,49 +221,36 @@ export class Peers {
   /** What any of them is read into. */
   readonly bytes: Buffer;
   /** Connections that are open. */
-  size: number;
+  size = 0;
   /** How many, and the open files that came with them. */
-  readonly descriptors: Int32Array;
+  readonly descriptors: Int32Array = new Int32Array(1 + DESCRIPTORS);
   readonly #addon: ProcessAddon;
   /** Null: the connection is closed at once. */
   readonly #own: (peer: Peer) => PeerOwner | null;
   /** The first one in each place. No Map: see `Line`. */
   readonly #open: (Peer | null)[];
   readonly #share: Share | null;
-  readonly #doors: Door[];
-  readonly #descriptors: number[];
+  readonly #doors: Door[] = [];
+  readonly #descriptors: number[] = [];
   /** Of the addon; null: there is none, and nothing keeps the process. */
-  #poller: number | null;
-  readonly #events: Uint32Array;
-  readonly #toRead: Line<Peer>;
-  readonly #toSend: Peer[];
-  readonly #toClose: Peer[];
-  #isTurnEnding: boolean;
-  #isReading: boolean;
-  #isStopped: boolean;
-  readonly #whenEmpty: (() => void)[];
+  #poller: number | null = null;
+  readonly #events: Uint32Array = new Uint32Array(2 * EVENTS);
+  readonly #toRead: Line<Peer> = new Line();
+  readonly #toSend: Peer[] = [];
+  readonly #toClose: Peer[] = [];
+  #isTurnEnding = false;
+  #isReading = false;
+  #isStopped = false;
+  readonly #whenEmpty: (() => void)[] = [];
 
   constructor(own: (peer: Peer) => PeerOwner | null, share: Share | null = null) {
     const addon = processAddon();
     if (addon === null) throw new Error('There is no native addon: run "npm run build"');
     this.bytes = Buffer.allocUnsafeSlow(READ_BYTES);
-    this.descriptors = new Int32Array(1 + DESCRIPTORS);
     this.#addon = addon;
     this.#own = own;
     this.#open = Array.from({ length: PLACES }, () => null);
-    this.size = 0;
     this.#share = share;
-    this.#doors = [];
-    this.#descriptors = [];
-    this.#poller = null;
-    this.#events = new Uint32Array(2 * EVENTS);
-    this.#toRead = new Line();
-    this.#toSend = [];
-    this.#toClose = [];
-    this.#isTurnEnding = false;
-    this.#isReading = false;
-    this.#isStopped = false;
-    this.#whenEmpty = [];
   }
 
   owners(): PeerOwner[] {

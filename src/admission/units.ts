@@ -122,7 +122,7 @@ class AdmittedUnit<Taken> {
   readonly quota: QuotaState;
   readonly #taken: Taken;
   readonly #giveBack: GiveBack<Taken>;
-  #refunded: Promise<QuotaState> | null;
+  #refunded: Promise<QuotaState> | null = null;
 
   constructor({ userId, keyId }: Owner, quota: QuotaState, taken: Taken, giveBack: GiveBack<Taken>) {
     this.userId = userId;
@@ -130,7 +130,6 @@ class AdmittedUnit<Taken> {
     this.quota = quota;
     this.#taken = taken;
     this.#giveBack = giveBack;
-    this.#refunded = null;
   }
 
   refund(): Promise<QuotaState> {

@@ -46,9 +46,9 @@ export interface ExchangeHost {
 }
 
 export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exchange> {
-  before: Exchange | null;
-  behind: Exchange | null;
-  place: Ready['place'];
+  before: Exchange | null = null;
+  behind: Exchange | null = null;
+  place: Ready['place'] = null;
   readonly headers: Framing['headers'];
   readonly body: Framing['body'];
   readonly problem: Framing['problem'];
@@ -59,57 +59,54 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   readonly query: string;
   readonly requestId: string;
   /** As log and metrics call it: method and template of the route. */
-  route: string;
+  route = 'none';
   /** The connection ends with the answer. */
   closeAfter: boolean;
   /** The caller is known: the part of the budget of bodies that strangers can't use is open to it. */
-  isVouchedFor: boolean;
+  isVouchedFor = false;
   /** By the clock of `performance`: the sink hears of it when its body is not there by then, up to 20 ms later. */
-  dueMs: number;
+  dueMs: number = Number.POSITIVE_INFINITY;
 
   readonly #wire: Wire;
   readonly #host: ExchangeHost;
-  #reply: Reply | null;
+  #reply: Reply | null = null;
   /** The answer is out, or the client gone: the wire is not touched any more, uWebSockets.js throws on a dead one. */
-  #isEnded: boolean;
-  #isGone: boolean;
-  #abortion: AbortController | null;
-  #goneListener: GoneListener | null;
+  #isEnded = false;
+  #isGone = false;
+  #abortion: AbortController | null = null;
+  #goneListener: GoneListener | null = null;
   /** All of the answer was sent but its last byte. */
-  #isButOneByte: boolean;
+  #isButOneByte = false;
   /** Goes on with an answer in pieces. */
-  #wake: (() => void) | null;
+  #wake: (() => void) | null = null;
   /** Of the budget, until the end. */
-  #heldBytes: number;
+  #heldBytes = 0;
 
   /** What becomes of bytes that arrive. */
-  #mode: 'kept' | 'received' | 'drained' | 'dropped';
+  #mode: 'kept' | 'received' | 'drained' | 'dropped' = 'kept';
   /** Nobody receives them yet. */
-  #kept: Buffer[] | null;
+  #kept: Buffer[] | null = null;
   /** Of the room, for these. */
-  #keptBytes: number;
+  #keptBytes = 0;
   #room: BodyRoom;
-  #sink: BodySink | null;
+  #sink: BodySink | null = null;
   /** The whole body has arrived. */
   #isWhole: boolean;
   /** Of the body, so far. */
-  #receivedBytes: number;
-  #isPaused: boolean;
+  #receivedBytes = 0;
+  #isPaused = false;
   /** The sink has no room. */
-  #isHeld: boolean;
+  #isHeld = false;
   /** There was no room for what is kept, and the body will never be whole. */
-  #lost: Failure | null;
-  #drain: Drain | null;
+  #lost: Failure | null = null;
+  #drain: Drain | null = null;
   /** That the client leaves is looked for. */
-  #isWatched: boolean;
+  #isWatched = false;
 
   /** Takes a request over from the HTTP library; to be called before its handler returns. */
   constructor(wire: Wire, host: ExchangeHost) {
     const { head } = wire;
     const { headers, body, problem } = readFraming(head);
-    this.before = null;
-    this.behind = null;
-    this.place = null;
     this.headers = headers;
     this.body = body;
     this.problem = problem;
@@ -117,34 +114,13 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.path = head.path;
     this.query = head.query;
     this.requestId = requestIdOf(headers);
-    this.route = 'none';
-    // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts). HTTP/1.0 has no other end.
+    // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (wire.ts). HTTP/1.0 has no other end.
     this.closeAfter = problem !== null || body.kind === 'chunked' || head.version === '1.0';
-    this.isVouchedFor = false;
-    this.dueMs = Number.POSITIVE_INFINITY;
     this.#wire = wire;
     this.#host = host;
-    this.#reply = null;
-    this.#isEnded = false;
-    this.#isGone = false;
-    this.#abortion = null;
-    this.#goneListener = null;
-    this.#isButOneByte = false;
-    this.#wake = null;
-    this.#heldBytes = 0;
-    this.#mode = 'kept';
-    this.#kept = null;
-    this.#keptBytes = 0;
     this.#room = host.bodies;
-    this.#sink = null;
     // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
     this.#isWhole = body.kind === 'none';
-    this.#receivedBytes = 0;
-    this.#isPaused = false;
-    this.#isHeld = false;
-    this.#lost = null;
-    this.#drain = null;
-    this.#isWatched = false;
     host.turns.heard = this;
     wire.open(this, !this.#isWhole);
     if (!this.#isWhole) host.reads(this);

@@ -17,15 +17,13 @@ export interface Ready {
 
 /** Of an answer that waits for a later turn. */
 class Place implements InLine<Place> {
-  before: Place | null;
-  behind: Place | null;
+  before: Place | null = null;
+  behind: Place | null = null;
   readonly ready: Ready;
   readonly dueMs: number;
   readonly #line: Line<Place>;
 
   constructor(ready: Ready, line: Line<Place>, dueMs: number) {
-    this.before = null;
-    this.behind = null;
     this.ready = ready;
     this.dueMs = dueMs;
     this.#line = line;

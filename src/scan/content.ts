@@ -69,18 +69,18 @@ export class Content implements InLine<Content> {
   /** Of the protocol: one byte more is refused. */
   readonly limitBytes: number;
   /** The first `sizeBytes` of it are the content so far. Nobody else has it until the release. */
-  block: Block;
-  sizeBytes: number;
+  block: Block = NOTHING;
+  sizeBytes = 0;
   /** 64 lower-case hexadecimal characters, once it is whole. */
-  sha256: string;
-  isReleased: boolean;
+  sha256 = '';
+  isReleased = false;
   /** Bytes that have arrived and have no room. */
-  asideBytes: number;
+  asideBytes = 0;
   /** Bytes are kept aside: the owner hears when there is room, and nothing should be appended before that. */
-  isWaiting: boolean;
-  #aside: Uint8Array[];
-  #running: Hash | null;
-  #hashedBytes: number;
+  isWaiting = false;
+  #aside: Uint8Array[] = NONE;
+  #running: Hash | null = null;
+  #hashedBytes = 0;
 
   // What follows is written by the lender alone.
   readonly accountId: string;
@@ -90,61 +90,38 @@ export class Content implements InLine<Content> {
   /** How large it may become was declared. */
   readonly isDeclared: boolean;
   /** It is whole. */
-  isSealed: boolean;
+  isSealed = false;
   /** Null: nothing has arrived. */
-  account: Account | null;
-  beganAtMs: number;
+  account: Account | null = null;
+  beganAtMs = 0;
   /** In the order in which they began. */
-  number: number;
+  number = 0;
   /** How many bytes of the block are of the finishing room. */
-  finishingBytes: number;
-  neededBytes: number;
+  finishingBytes = 0;
+  neededBytes = 0;
   /** Of `asideBytes`, those that are counted. */
-  waitingBytes: number;
-  waitingSinceMs: number;
+  waitingBytes = 0;
+  waitingSinceMs = 0;
   /** Until when its wait has been counted. */
-  countedMs: number;
+  countedMs = 0;
   /** Others have what it waits for, not its own account. */
-  isHeldUp: boolean;
+  isHeldUp = false;
   /** How long it may wait for others, and for its own account, all waits together. */
-  waitLeftMs: number;
-  ownWaitLeftMs: number;
+  waitLeftMs = 0;
+  ownWaitLeftMs = 0;
   /** In the line of those of its account that are on their way. */
-  before: Content | null;
-  behind: Content | null;
+  before: Content | null = null;
+  behind: Content | null = null;
 
   /** Nothing is lent for what was declared, and the content must stay below it. */
   constructor(lender: Lender, { account, limitBytes, expectedBytes }: ContentBounds, owner: ContentOwner) {
     this.lender = lender;
     this.owner = owner;
     this.limitBytes = limitBytes;
-    this.block = NOTHING;
-    this.sizeBytes = 0;
-    this.sha256 = '';
-    this.isReleased = false;
-    this.asideBytes = 0;
-    this.isWaiting = false;
-    this.#aside = NONE;
-    this.#running = null;
-    this.#hashedBytes = 0;
     this.accountId = account;
     this.limitSize = blockSize(expectedBytes ?? limitBytes, Math.min(limitBytes, lender.largestBytes));
     this.isSmall = (expectedBytes ?? limitBytes) <= SMALL_UPLOAD_BYTES;
     this.isDeclared = expectedBytes !== null;
-    this.isSealed = false;
-    this.account = null;
-    this.beganAtMs = 0;
-    this.number = 0;
-    this.finishingBytes = 0;
-    this.neededBytes = 0;
-    this.waitingBytes = 0;
-    this.waitingSinceMs = 0;
-    this.countedMs = 0;
-    this.isHeldUp = false;
-    this.waitLeftMs = 0;
-    this.ownWaitLeftMs = 0;
-    this.before = null;
-    this.behind = null;
   }
 
   /** Copies the bytes in, or aside. Throws Failure `fileTooLarge` at the first byte over the limit. */

@@ -73,92 +73,66 @@ const NO_NOTICES: readonly string[] = [];
 export abstract class ScanFacts extends ThreadScan {
   readonly parts: ScanParts;
   /** As history, log and metrics call it. */
-  readonly protocol: Protocol;
+  readonly protocol: Protocol = 'http';
   readonly requestId: string;
   /** Changed by `enter` alone. */
-  stage: Stage;
+  stage: Stage = 'admitting';
   /** Null: nobody asks for them. */
   readonly times: StageTimes | null;
   /** Null: it isn't admitted yet. */
-  access: Admitted | null;
+  access: Admitted | null = null;
   /** The quota that the answer tells of. */
-  quota: Admitted['quota'] | null;
+  quota: Admitted['quota'] | null = null;
   /** Of its row in the history; null: it has none. */
-  scanId: string | null;
-  keyId: string | null;
+  scanId: string | null = null;
+  keyId: string | null = null;
 
   /** As shown; empty while it isn't known. */
-  filename: string;
-  extension: string;
+  filename = '';
+  extension = '';
   /** What the client says of it; null: nothing. */
-  metadata: string | null;
+  metadata: string | null = null;
   /** That it is of, without credentials; null: an upload, or a text that is no URL. */
-  url: string | null;
+  url: string | null = null;
   /** The request was there as a whole. */
-  isWhole: boolean;
+  isWhole = false;
   /** The client has left: nobody reads the answer. */
-  isGone: boolean;
+  isGone = false;
   /** Its content in lent memory, until the threads have let go of it. */
-  received: Content | null;
+  received: Content | null = null;
   /** Of the content; null: it never was there as a whole. */
-  wholeBytes: number | null;
+  wholeBytes: number | null = null;
 
   /** Something came of it: a verdict, or why there is none. */
-  isDecided: boolean;
-  verdict: CompleteVerdict | null;
+  isDecided = false;
+  verdict: CompleteVerdict | null = null;
   /** What is said beside it. */
-  notices: readonly string[];
+  notices: readonly string[] = NO_NOTICES;
   /** The engine that has looked at everything, which may not be the one that serves now. */
-  lookedBy: Engine | null;
+  lookedBy: Engine | null = null;
   /** Whose scan it was: this one, an earlier one of the account, or one of another account, which the client must not learn. */
-  looked: 'now' | 'for the account' | 'for another account';
+  looked: 'now' | 'for the account' | 'for another account' = 'now';
   /** Inside the engine; 0 when it wasn't asked; what it took then, when it was asked for another account. */
-  durationMs: number;
+  durationMs = 0;
   /** Why there is no verdict: a Failure, the reason of a client that has left, or what nobody foresaw. */
-  problem: unknown;
+  problem: unknown = null;
 
   /** Of the history: HTTP's, whatever the protocol. */
-  status: number;
-  virusName: string | null;
+  status = 200;
+  virusName: string | null = null;
   /** Null on success; otherwise a code of the error table, of `unavailable` with its reason, or `clientGone`. */
-  failure: string | null;
+  failure: string | null = null;
   /** The same in words: the message of the error table. */
-  error: string | null;
+  error: string | null = null;
 
   /** The content goes back to the client with the answer: it stays until `letGo`. */
-  protected isKept: boolean;
+  protected isKept = false;
 
   constructor(parts: ScanParts, requestId: string) {
     super('', parts.pool.policy);
     this.parts = parts;
-    this.protocol = 'http';
     this.requestId = requestId;
-    this.stage = 'admitting';
     this.times = parts.traces === null ? null : new StageTimes();
-    this.access = null;
-    this.quota = null;
-    this.scanId = null;
-    this.keyId = null;
-    this.filename = '';
-    this.extension = '';
-    this.metadata = null;
-    this.url = null;
-    this.isWhole = false;
-    this.isGone = false;
-    this.received = null;
-    this.wholeBytes = null;
-    this.isDecided = false;
-    this.verdict = null;
-    this.notices = NO_NOTICES;
-    this.lookedBy = null;
-    this.looked = 'now';
-    this.durationMs = 0;
-    this.problem = null;
-    this.status = 200;
-    this.virusName = null;
-    this.failure = null;
-    this.error = null;
-    this.isKept = false;
   }
 
   protected enter(stage: Stage): void {
@@ -207,17 +181,14 @@ export type Stage = 'admitting' | 'receiving' | 'waitingForMemory' | 'scanning' 
 export class StageTimes {
   readonly beganMs: number;
   /** Null: it isn't admitted yet. */
-  admittedMs: number | null;
+  admittedMs: number | null = null;
   /** W3C Trace Context's `traceparent`, as the client has sent it; null: none. */
-  parent: string | null;
+  parent: string | null = null;
   /** Each lasts until the next one begins. */
-  readonly stages: { readonly stage: Stage; readonly beganMs: number }[];
+  readonly stages: { readonly stage: Stage; readonly beganMs: number }[] = [];
 
   constructor() {
     this.beganMs = performance.now();
-    this.admittedMs = null;
-    this.parent = null;
-    this.stages = [];
   }
 
   entered(stage: Stage): void {

@@ -15,23 +15,17 @@ export type { Admitted, EndedScan, ScanParts } from './scan-facts.js';
 const CLIENT_GONE = 499;
 
 export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
-  #hasBegun: boolean;
-  #hasEnded: boolean;
+  #hasBegun = false;
+  #hasEnded = false;
   /** It is in the form, and the admission is waited for. */
-  #url: string | null;
+  #url: string | null = null;
   /** What has come is looked at when it is admitted, not before. */
-  #isPatient: boolean;
-  #isWatched: boolean;
-  #left: Error | null;
+  #isPatient = false;
+  #isWatched = false;
+  #left: Error | null = null;
 
   constructor(parts: ScanParts, requestId: string) {
     super(parts, requestId);
-    this.#hasBegun = false;
-    this.#hasEnded = false;
-    this.#url = null;
-    this.#isPatient = false;
-    this.#isWatched = false;
-    this.#left = null;
   }
 
   // What a protocol does.

@@ -5,10 +5,7 @@ import { Failure, Unavailable } from '../errors.js';
 import { within } from '../waiting/within.js';
 
 export class StoreError extends Error {
-  constructor(message: string, options?: { readonly cause?: unknown }) {
-    super(message, options);
-    this.name = 'StoreError';
-  }
+  override readonly name = 'StoreError';
 
   /** Of what it tells of. */
   get code(): string | null {

@@ -12,13 +12,12 @@ const LATE_MS = 200;
 export class LateTicks {
   readonly #intervalMs: number;
   #lastMs: number;
-  #isSkipped: boolean;
+  #isSkipped = false;
 
   /** From now on. */
   constructor(intervalMs: number) {
     this.#intervalMs = intervalMs;
     this.#lastMs = performance.now();
-    this.#isSkipped = false;
   }
 
   /** To be called with each tick. */
@@ -41,19 +40,14 @@ const TICK_MS = 20;
 /** A timer that its owner starts and stops as often as it likes. */
 export class CoarseTimer implements InLine<CoarseTimer> {
   readonly owner: TimerOwner;
-  dueMs: number;
-  isGoing: boolean;
-  before: CoarseTimer | null;
-  behind: CoarseTimer | null;
-  #leftMs: number;
+  dueMs = 0;
+  isGoing = false;
+  before: CoarseTimer | null = null;
+  behind: CoarseTimer | null = null;
+  #leftMs = 0;
 
   constructor(owner: TimerOwner) {
     this.owner = owner;
-    this.dueMs = 0;
-    this.isGoing = false;
-    this.before = null;
-    this.behind = null;
-    this.#leftMs = 0;
   }
 
   /**

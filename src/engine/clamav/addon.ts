@@ -144,10 +144,7 @@ export const defaultEngineLimits: EngineLimits = {
 
 /** No engine can be made of these databases, or on this machine. The message is for the operator. */
 export class EngineLoadError extends Error {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'EngineLoadError';
-  }
+  override readonly name = 'EngineLoadError';
 }
 
 interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest' | 'madeOf'>>, SelfTest {

@@ -19,69 +19,48 @@ export abstract class ThreadScan {
   /** Whose scan it is: turns go round by account. */
   account: string;
   /** The first `sizeBytes` of it are scanned, in place. */
-  content: Uint8Array<SharedArrayBuffer> | null;
-  sizeBytes: number;
+  content: Uint8Array<SharedArrayBuffer> | null = null;
+  sizeBytes = 0;
   /** Of the content: it names what is being scanned, if that crashes or hangs. */
-  sha256: string | null;
+  sha256: string | null = null;
   policy: ScanPolicy;
   /** What ClamAV says the content is; null: nothing has said. */
-  detectedType: string | null;
+  detectedType: string | null = null;
   /** Null: no engine has looked again. */
-  secondLook: SecondLook | null;
+  secondLook: SecondLook | null = null;
   /** All by the clock of `performance`: the first two are set when it asks, the third since a thread is at it. */
-  askedMs: number;
-  deadlineMs: number;
-  begunMs: number;
+  askedMs = 0;
+  deadlineMs = 0;
+  begunMs = 0;
   /** Null: no thread was at it. */
-  turn: TurnKind | null;
+  turn: TurnKind | null = null;
 
   // What follows is written by this room alone.
   /** Before the end is said it is `idle` again. */
-  state: ThreadScanState;
+  state: ThreadScanState = 'idle';
   /** It is in the lane for content over 1 MB. */
-  isHeavy: boolean;
+  isHeavy = false;
   /** The queue's account that answers for it: it waits, or has a thread that is not given up. */
-  charged: object | null;
+  charged: object | null = null;
   /** In the line of its account. */
-  before: ThreadScan | null;
-  behind: ThreadScan | null;
-  dueMs: number;
+  before: ThreadScan | null = null;
+  behind: ThreadScan | null = null;
+  dueMs = 0;
   /** Which engine it was posted for. */
-  engine: Engine | null;
+  engine: Engine | null = null;
   /** What the thread has said; null: a plain "clean". */
-  said: FromThread | null;
+  said: FromThread | null = null;
   /** A thread takes the native engine that serves when it begins: it was not the one that was asked. */
-  isOfAnother: boolean;
-  lookedMs: number;
+  isOfAnother = false;
+  lookedMs = 0;
   /** It was answered at its deadline, and a thread is still at it. */
-  isOverdue: boolean;
+  isOverdue = false;
   /** It was posted a second time: another scan may be at the thread before it. */
-  isAgain: boolean;
+  isAgain = false;
 
   constructor(account: string, policy: ScanPolicy) {
     this.account = account;
-    this.content = null;
-    this.sizeBytes = 0;
-    this.sha256 = null;
     this.policy = policy;
-    this.detectedType = null;
-    this.secondLook = null;
-    this.askedMs = 0;
-    this.deadlineMs = 0;
-    this.begunMs = 0;
-    this.turn = null;
-    this.state = 'idle';
-    this.isHeavy = false;
-    this.charged = null;
-    this.before = null;
-    this.behind = null;
-    this.dueMs = 0;
-    this.engine = null;
-    this.said = null;
-    this.isOfAnother = false;
-    this.lookedMs = 0;
-    this.isOverdue = false;
-    this.isAgain = false;
   }
 
   /** A thread is at it. */

@@ -185,7 +185,7 @@ function refusalBytes(refusal: Refusal): string {
   ].join('\r\n');
 }
 
-/** Requests without a body that wait for their turn: as many as fit into a piece that the parser gets at once (pace.ts), and some. */
+/** Requests without a body that wait for their turn: as many as fit into a piece that the parser gets at once (wire.ts), and some. */
 const WAITING_MAX = 32;
 
 interface Waiting {

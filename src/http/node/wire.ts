@@ -21,30 +21,24 @@ export class NodeWire implements Wire {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** All of the answer was handed over. */
-  isAnswered: boolean;
+  isAnswered = false;
   /** The system has all of it. */
-  isSent: boolean;
+  isSent = false;
   /** The connection ends with it. */
-  closes: boolean;
+  closes = false;
   readonly #connection: WireConnection;
   readonly #address: string;
-  #owner: WireOwner | null;
+  #owner: WireOwner | null = null;
   /** Of the body, after the answer. */
-  #discardedBytes: number;
-  #lastByte: Uint8Array;
+  #discardedBytes = 0;
+  #lastByte: Uint8Array = NOTHING;
 
   constructor(request: IncomingMessage, response: ServerResponse, connection: WireConnection) {
     this.head = readHead(request);
     this.request = request;
     this.response = response;
-    this.isAnswered = false;
-    this.isSent = false;
-    this.closes = false;
     this.#connection = connection;
     this.#address = request.socket.remoteAddress ?? '';
-    this.#owner = null;
-    this.#discardedBytes = 0;
-    this.#lastByte = NOTHING;
     // Reading is for the connection to stop and to begin: Node would go on by itself until its buffers are full.
     request._read = () => undefined;
     // From here on what arrives goes to the owner at once, and nothing is buffered.

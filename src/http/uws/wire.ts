@@ -29,11 +29,11 @@ const UNGUARDED =
 class UwsWire implements Wire {
   readonly head: RequestHead;
   readonly #response: UwsResponse;
-  #owner: WireOwner | null;
+  #owner: WireOwner | null = null;
   /** Of an answer all of which was sent but its last byte. */
-  #body: Uint8Array;
+  #body: Uint8Array = NOTHING;
   /** The connection ends with an answer in pieces. */
-  #closes: boolean;
+  #closes = false;
 
   /** To be called before the library's handler returns. */
   constructor(response: UwsResponse, request: UwsRequest) {
@@ -43,9 +43,6 @@ class UwsWire implements Wire {
     // HTTP/1.0 never gets here.
     this.head = { method, path: request.getUrl(), query: request.getQuery() ?? '', version: '1.1', headers };
     this.#response = response;
-    this.#owner = null;
-    this.#body = NOTHING;
-    this.#closes = false;
   }
 
   open(owner: WireOwner, hasBody: boolean): void {

@@ -28,8 +28,8 @@ const MIB = 1024 * 1024;
 
 export class AcceptingScan extends KeptScan implements SealedOwner {
   readonly #parts: AcceptingParts;
-  #content: ArrivingContent | null;
-  #isHeld: boolean;
+  #content: ArrivingContent | null = null;
+  #isHeld = false;
   /** Another content may arrive in its place. */
   #leave: () => void;
 
@@ -42,8 +42,6 @@ export class AcceptingScan extends KeptScan implements SealedOwner {
   ) {
     super(scans, exchange, settings, keeper);
     this.#parts = parts;
-    this.#content = null;
-    this.#isHeld = false;
     this.#leave = () => undefined;
   }
 

@@ -115,7 +115,7 @@ function nameOf(header: string | undefined, parameter: string | undefined): stri
 class RawReader implements BodyReader {
   readonly filename: string | null;
   readonly options: RequestOptions | null;
-  readonly envelopeBytes: number;
+  readonly envelopeBytes: number = 0;
   readonly #target: FormTarget;
 
   /** Throws Failure `filenameMissing`. */
@@ -123,7 +123,6 @@ class RawReader implements BodyReader {
     if (filename === null) throw new Failure('filenameMissing');
     this.filename = filename;
     this.options = options;
-    this.envelopeBytes = 0;
     this.#target = target;
   }
 
@@ -140,21 +139,17 @@ class RawReader implements BodyReader {
 type ReadText = (text: string) => UrlFields;
 
 class UrlReader implements BodyReader {
-  readonly filename: null;
+  readonly filename: null = null;
   readonly options: RequestOptions;
   /** The bound of these bodies is another one. */
-  readonly envelopeBytes: number;
+  readonly envelopeBytes: number = Number.MAX_SAFE_INTEGER;
   readonly #read: ReadText;
-  readonly #chunks: Buffer[];
-  #bytes: number;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
 
   constructor(read: ReadText, options: RequestOptions) {
-    this.filename = null;
     this.options = options;
-    this.envelopeBytes = Number.MAX_SAFE_INTEGER;
     this.#read = read;
-    this.#chunks = [];
-    this.#bytes = 0;
   }
 
   write(bytes: Buffer): void {

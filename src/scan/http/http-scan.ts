@@ -21,20 +21,17 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
   protected readonly limitBytes: number;
   readonly #exchange: Exchange;
   readonly #settings: FormSettings;
-  #reader: BodyReader | null;
+  #reader: BodyReader | null = null;
   /** Of its time, while it waits for memory. */
-  #leftMs: number;
+  #leftMs: number = Number.POSITIVE_INFINITY;
   /** The request has declared more than any body with a file within the limit has: it is read up to the file's name. */
-  protected isTooLarge: boolean;
+  protected isTooLarge = false;
 
   constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings) {
     super(parts, exchange.requestId);
     this.limitBytes = settings.limitBytes;
     this.#exchange = exchange;
     this.#settings = settings;
-    this.#reader = null;
-    this.#leftMs = Number.POSITIVE_INFINITY;
-    this.isTooLarge = false;
     if (this.times !== null) this.times.parent = exchange.headers.get('traceparent') ?? null;
   }
 

@@ -80,12 +80,11 @@ export class Keeper {
 export class KeptScan extends HttpScan {
   /** Null: it has none. */
   readonly #keeper: Keeper | null;
-  protected sentUrl: string | null;
+  protected sentUrl: string | null = null;
 
   constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings, keeper: Keeper | null) {
     super(parts, exchange, settings);
     this.#keeper = keeper;
-    this.sentUrl = null;
   }
 
   /** Where it can't be kept the client has its answer; the same request again scans again. */
@@ -133,7 +132,7 @@ export class RepeatedScan extends HttpScan {
   readonly #fingerprint: string;
   readonly #answer: KeptAnswer;
   readonly #hash: Hash;
-  #bytes: number;
+  #bytes = 0;
 
   constructor(
     parts: ScanParts,
@@ -145,7 +144,6 @@ export class RepeatedScan extends HttpScan {
     this.#fingerprint = fingerprint;
     this.#answer = answer;
     this.#hash = createHash('sha256');
-    this.#bytes = 0;
   }
 
   override onFileBytes(bytes: Uint8Array): void {

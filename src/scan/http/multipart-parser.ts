@@ -27,23 +27,18 @@ const UNDECIDED = -1;
 export abstract class MultipartParser {
   readonly #delimiter: Buffer;
   readonly #partsMax: number;
-  #state: State;
+  #state: State = 'start';
   /** Bytes seen but not decided about: a copy, since the caller's memory is not ours later. */
-  #held: Buffer | null;
+  #held: Buffer | null = null;
   /** Of the body, so far. */
-  #totalBytes: number;
-  #parts: number;
+  #totalBytes = 0;
+  #parts = 0;
   /** Before the first part and behind the last one. */
-  #marginBytes: number;
+  #marginBytes = 0;
 
   constructor(boundary: string, partsMax: number) {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
     this.#partsMax = partsMax;
-    this.#state = 'start';
-    this.#held = null;
-    this.#totalBytes = 0;
-    this.#parts = 0;
-    this.#marginBytes = 0;
   }
 
   /**

@@ -22,36 +22,27 @@ export class MultipartReader extends MultipartParser {
   readonly #target: FormTarget;
 
   /** As shown; null until the head of its part is there. Also of a form that is refused then. */
-  filename: string | null;
-  readonly envelopeBytes: number;
+  filename: string | null = null;
+  readonly envelopeBytes: number = MULTIPART_ENVELOPE_BYTES;
   /** Null: nothing was said. */
   options: RequestOptions | null;
   /** Of its part. */
-  #option: Buffer[];
-  #optionName: ReturnType<typeof optionNamed>;
+  #option: Buffer[] = NOTHING_SAID;
+  #optionName: ReturnType<typeof optionNamed> = null;
   /** Of the part `url`. */
-  #url: Buffer[] | null;
-  #fileParts: number;
+  #url: Buffer[] | null = null;
+  #fileParts = 0;
   /** Of the part that is read. */
-  #part: 'file' | 'url' | 'urlBesideFile' | 'option' | 'other';
-  #fieldBytes: number;
+  #part: 'file' | 'url' | 'urlBesideFile' | 'option' | 'other' = 'other';
+  #fieldBytes = 0;
   /** The name of a part that is a file input which was left empty, unless bytes follow. */
-  #leftEmpty: string | null;
+  #leftEmpty: string | null = null;
 
   /** `options`: what was said beside the form. */
   constructor(boundary: string, target: FormTarget, options: RequestOptions | null = null) {
     super(boundary, MULTIPART_PARTS_MAX);
     this.#target = target;
-    this.filename = null;
-    this.envelopeBytes = MULTIPART_ENVELOPE_BYTES;
     this.options = options;
-    this.#option = NOTHING_SAID;
-    this.#optionName = null;
-    this.#url = null;
-    this.#fileParts = 0;
-    this.#part = 'other';
-    this.#fieldBytes = 0;
-    this.#leftEmpty = null;
   }
 
   /**
@@ -173,16 +164,10 @@ export function optionNamed(name: string): OptionName | null {
 
 /** Each once, whatever the way by which it comes. */
 export class RequestOptions {
-  metadata: string | null;
+  metadata: string | null = null;
   /** Null, as the next one: as the service has it. */
-  encrypted: ScanPolicy['encrypted'] | null;
-  heuristics: ScanPolicy['heuristics'] | null;
-
-  constructor() {
-    this.metadata = null;
-    this.encrypted = null;
-    this.heuristics = null;
-  }
+  encrypted: ScanPolicy['encrypted'] | null = null;
+  heuristics: ScanPolicy['heuristics'] | null = null;
 
   /** Throws Failure `badRequest`. */
   assertOnce(name: OptionName): void {

@@ -200,8 +200,8 @@ class PendingScan extends StreamScan {
   readonly #accepted: Accepted;
   readonly #owner: Runner;
   /** Goes on with the reading. Null: it isn't held. */
-  #resume: (() => void) | null;
-  #isHeld: boolean;
+  #resume: (() => void) | null = null;
+  #isHeld = false;
 
   constructor(parts: ScanParts, accepted: Accepted, admitted: Admitted, owner: Runner) {
     super(parts, accepted.id);
@@ -209,8 +209,6 @@ class PendingScan extends StreamScan {
     this.stream = { hold: () => this.#hold(), goOn: () => this.#goOn() };
     this.#accepted = accepted;
     this.#owner = owner;
-    this.#resume = null;
-    this.#isHeld = false;
     this.access = admitted;
     this.scanId = accepted.id;
     this.keyId = accepted.keyId;

@@ -43,33 +43,28 @@ function nonceOf(frame: number, isLast: boolean): Buffer {
 }
 
 export class SealedFile {
-  sizeBytes: number;
+  sizeBytes = 0;
   readonly #owner: SealedOwner;
   readonly #key: Buffer;
   readonly #hash: Hash;
   /** Of the frame that isn't full. */
   #frame: Buffer;
-  #frameBytes: number;
-  #frames: number;
+  #frameBytes = 0;
+  #frames = 0;
   readonly #answerMs: number;
   readonly #opened: Promise<FileHandle>;
   /** One write after the other. */
   #writing: Promise<void>;
-  #waitingBytes: number;
-  #hasFailed: boolean;
+  #waitingBytes = 0;
+  #hasFailed = false;
 
   constructor({ path, name, key, answerMs }: SealedPlace, owner: SealedOwner) {
     const salt = randomBytes(SALT_BYTES);
-    this.sizeBytes = 0;
     this.#owner = owner;
     this.#key = fileKey(key, salt, name);
     this.#hash = createHash('sha256');
     this.#frame = Buffer.allocUnsafe(FIRST_BYTES);
-    this.#frameBytes = 0;
-    this.#frames = 0;
     this.#answerMs = answerMs;
-    this.#waitingBytes = 0;
-    this.#hasFailed = false;
     this.#opened = open(path, 'wx', 0o600);
     this.#writing = Promise.resolve();
     this.#write(salt);

@@ -186,14 +186,13 @@ class Remembered implements LookedAt {
   readonly durationMs: number;
   readonly detectedType: string | null;
   readonly #first: string;
-  #others: Set<string> | null;
+  #others: Set<string> | null = null;
 
   constructor({ verdict, durationMs, detectedType }: LookedAt, account: string) {
     this.verdict = shared(verdict);
     this.durationMs = durationMs;
     this.detectedType = detectedType;
     this.#first = account;
-    this.#others = null;
   }
 
   /** The account has scanned it. */
