@@ -2,7 +2,6 @@
 // what comes to the others for a moment.
 import { type ProcessAddon, processAddon } from './process-addon.js';
 
-/** What came of taking one. */
 export type Taken = 'one' | 'nobody' | 'notNow';
 
 interface DoorOptions {
@@ -164,7 +163,6 @@ export class Share {
     this.say(this.#count);
   }
 
-  /** It takes none any more. */
   leave(): void {
     this.#takesPart = false;
     this.#words[this.#own] = 0;

@@ -32,7 +32,6 @@ function shortened(characters: readonly string[]): string {
   return [...characters.slice(0, FILENAME_MAX_CHARACTERS - end.length), ...end].join('');
 }
 
-/** A name as it is shown, with what follows its last dot. */
 export interface ShownName {
   readonly filename: string;
   readonly extension: string;

@@ -4,10 +4,8 @@ import { Door, type Share, type Taken } from './door.js';
 import { type ProcessAddon, processAddon } from './process-addon.js';
 import { type InLine, Line } from './waiting/line.js';
 
-/** By what way a client has come. */
 export type Way = 'unix' | 'tcp';
 
-/** Who has a connection. */
 export interface PeerOwner {
   /** The bytes are the owner's until this returns, and another connection's then. Descriptors, of a UNIX socket alone, are the owner's to close. */
   onBytes(bytes: Buffer, descriptors: readonly number[]): void;

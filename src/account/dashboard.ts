@@ -256,7 +256,6 @@ export async function openDashboard(options: DashboardOptions) {
     }),
     /** Where a request comes from, behind proxies that are trusted. */
     addressOf,
-    /** For anybody. */
     publicRoutes: [
       ...createSignInRoutes({
         sqlOf,

@@ -102,7 +102,6 @@ interface KeyRouteParts {
   readonly settled: (userId: string) => Promise<void>;
 }
 
-/** A key on the wire. */
 export const KeyView = z
   .object({
     uuid: z.uuid(),
@@ -189,7 +188,6 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
   ];
 }
 
-/** With its value: the only time that it is shown. */
 export function createdView(key: CreatedKey): KeyView {
   return { ...listedView(key), value: key.value };
 }

@@ -47,7 +47,6 @@ function maskedKey(prefix: string, suffix: string): string {
 /** Live keys of one user; nobody rotates through more, and scripts that forget to delete theirs are stopped here. */
 export const LIVE_KEYS_MAX = 50;
 
-/** A live key as its owner sees it in a list. */
 export interface ListedKey {
   readonly keyId: string;
   readonly name: string;

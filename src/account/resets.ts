@@ -90,7 +90,6 @@ interface MailerOptions {
   readonly onProblem: (reason: string) => void;
 }
 
-/** Being made or sent at once. */
 const SENDING_MAX = 20;
 const CONNECTIONS_MAX = 2;
 const TIMEOUT_MS = 20_000;

@@ -16,7 +16,6 @@ const LAST_USE_MS = 60_000;
 /** Of a User-Agent header; what is behind doesn't tell browsers apart. */
 const USER_AGENT_CHARACTERS = 255;
 
-/** Who signs in, from where. */
 export interface SignInClient {
   readonly userAgent: string;
   readonly ipAddress: string;
@@ -27,7 +26,6 @@ export interface StartedSession {
   readonly refreshToken: string;
 }
 
-/** A session as its owner sees it. */
 export const SessionView = z
   .object({
     id: z.uuid(),
@@ -40,7 +38,6 @@ export const SessionView = z
   .meta({ id: 'Session' });
 export type SessionView = z.infer<typeof SessionView>;
 
-/** What was verified of who signs in. */
 interface VerifiedUser {
   readonly userId: string;
   readonly passwordHash: string;
@@ -147,7 +144,6 @@ export async function endOtherSessions(sql: Queries, userId: string, exceptSessi
   await sql`DELETE FROM sessions WHERE user_id = ${userId} AND id IS DISTINCT FROM ${exceptSessionId}::uuid`;
 }
 
-/** Removes what has expired; returns how many rows went. */
 export async function sweepSessions(sql: Queries, nowMs: number): Promise<number> {
   const now = new Date(nowMs);
   const sessions = await sql`DELETE FROM sessions WHERE expires_at <= ${now}`;

@@ -58,7 +58,6 @@ export async function openSigningKeys(sql: Sql, now: () => number) {
 
   await reload();
   return {
-    /** The key that signs now. */
     current(): SigningKey {
       const nowMs = now();
       // The first key of a database was made by another node, whose clock may be ahead.

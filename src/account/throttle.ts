@@ -50,7 +50,6 @@ export const keyChangesOfUser: Rule = { name: 'key change', burst: 200, everyMs:
 /** Attempts of one user to end a key, counted apart: a user who has made too many keys can still end those that leaked. */
 export const keyEndsOfUser: Rule = { name: 'key end', burst: 200, everyMs: 5 * SECOND };
 
-/** A rule, and whom it counts. */
 export type Attempt = readonly [Rule, ...string[]];
 
 /** Subjects whose refusal is remembered, some 300 bytes each. */
@@ -128,7 +127,6 @@ export function tooMany({ waitSeconds }: Throttled): Failure {
   return new Failure('tooManyAttempts', '', waitSeconds);
 }
 
-/** Removes buckets that are empty; returns how many. */
 export async function sweepAttempts(sql: Queries, nowMs: number): Promise<number> {
   return (await sql`DELETE FROM sign_in_attempts WHERE full_until <= ${new Date(nowMs)}`).count;
 }
@@ -257,7 +255,6 @@ const WITH_PORT = /^(?:(\d+\.\d+\.\d+\.\d+):\d+|\[([0-9a-f:.]+)\](?::\d+)?)$/i;
 /** An IPv6 customer has a whole network of this size at least. */
 const IPV6_CUSTOMER_BITS = 64;
 
-/** Where a request comes from. */
 export type AddressOf = (exchange: Pick<Exchange, 'remoteAddress' | 'headers'>) => string;
 
 /**

@@ -62,13 +62,8 @@ function inTime({ iat, exp }: { readonly iat: number; readonly exp: number }, no
 /** Ours have some 450 characters; those of issuers that put groups into them have thousands. Half of a header block. */
 const TOKEN_CHARACTERS = 8 * 1024;
 
-interface CompactToken {
-  readonly header: unknown;
-  readonly claimedIssuer: unknown;
-}
-
 /** Header and claimed issuer, neither of them verified; null when it is no JWT. */
-function readCompact(token: string): CompactToken | null {
+function readCompact(token: string): { readonly header: unknown; readonly claimedIssuer: unknown } | null {
   if (!isCompact(token)) return null;
   const [header, payload] = token.split('.').map(readJson);
   if (!isObject(header) || !isObject(payload)) return null;

@@ -47,7 +47,6 @@ export interface UserRow {
 export const Role = z.enum(['user', 'operator']);
 export type Role = z.infer<typeof Role>;
 
-/** A user as the dashboard API sends it. */
 export const UserView = z.object({
   id: z.uuid(),
   email: z.string(),
@@ -100,7 +99,6 @@ export async function listUsers(sql: Queries): Promise<(UserRow & { readonly key
     FROM users u ORDER BY lower(email)`;
 }
 
-/** What the account of a row may scan. */
 export function allowanceOf({ plan, own_limit, suspended_at }: AllowanceColumns): Allowance {
   return { plan, ownLimit: own_limit, isSuspended: suspended_at !== null };
 }
@@ -357,7 +355,6 @@ export interface PasswordWork {
   readonly verify: typeof verifyPassword;
 }
 
-/** What is wrong with a new password, or null. */
 export function whyNotPassword(password: string): string | null {
   const characters = [...normalise(password)].length;
   return characters < PASSWORD_MIN_CHARACTERS || characters > PASSWORD_MAX_CHARACTERS

@@ -6,7 +6,6 @@ export const HOUR_SECONDS = 3600;
 /** Users, and keys, that one process remembers, 150 to 500 bytes each; the one that was used least recently makes room. */
 export const REMEMBERED_MAX = 100_000;
 
-/** What the X-RateLimit headers say. */
 export interface QuotaState {
   readonly limit: number;
   readonly remaining: number;
@@ -54,7 +53,6 @@ export interface AdmissionStore {
   revoke(key: { readonly userId: string; readonly keyHash: string }): Promise<void>;
   /** Call it after Postgres has committed another plan: the next admission on every node counts against the new limit. */
   setLimit(userId: string, hourlyLimit: number): Promise<void>;
-  /** The same of what a key may. */
   setKeyLimits(
     key: { readonly userId: string; readonly keyHash: string; readonly keyId: string },
     limits: KeyLimits,
@@ -80,7 +78,6 @@ export interface KeyOwner {
   readonly keyId: string;
 }
 
-/** What a look-up by hash finds of a live key. */
 export interface KeyRecord extends KeyOwner {
   /** Of the account. */
   readonly hourlyLimit: number;
@@ -114,7 +111,6 @@ export function windowStart(nowSeconds: number): number {
   return Math.floor(nowSeconds / HOUR_SECONDS) * HOUR_SECONDS;
 }
 
-/** Units of an hour that are used. */
 export function usedOf({
   mirrored,
   returned,
@@ -130,7 +126,6 @@ export function quotaState(limit: number, used: number, windowStartSeconds: numb
   return { limit, remaining, resetEpochSeconds: windowStartSeconds + HOUR_SECONDS };
 }
 
-/** The units of an hour. */
 export interface Tally {
   readonly limit: number;
   /** Units of this hour that the ledger gave, and those of them that came back: both only grow. */
@@ -140,9 +135,7 @@ export interface Tally {
   readonly direct: number;
 }
 
-/** What the user has of the hour. */
 export interface Count extends Tally {
-  /** Whether a unit was taken. */
   readonly kind: 'taken' | 'exhausted';
   /** The same of the key, when it has a limit of its own. */
   readonly own?: Tally | undefined;
@@ -153,7 +146,6 @@ export interface Count extends Tally {
   readonly nowSeconds: number;
 }
 
-/** Units of the hour that are used. */
 export function usedUnits({ counted, returned, direct }: Omit<Tally, 'limit'>): number {
   return counted - returned + direct;
 }
@@ -181,7 +173,6 @@ export interface Facts {
   readonly hours: readonly QuotaHour[];
 }
 
-/** An hour after a unit came back. */
 export interface GivenBack extends Tally {
   readonly own?: Omit<Tally, 'limit'>;
   readonly windowStartSeconds: number;

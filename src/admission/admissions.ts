@@ -127,7 +127,6 @@ interface Takes {
   readonly isPostgres: () => Promise<boolean>;
 }
 
-/** The ledger and Postgres say the same of the key. */
 function isAgreed(limit: number, rules: string | undefined, { hourlyLimit, rules: known }: KeyRecord): boolean {
   return (limit === hourlyLimit && rules === known?.text) || hourlyLimit === UNKNOWN_LIMIT;
 }
@@ -161,7 +160,6 @@ async function admitKnown(takes: Takes, { keyHash, known, first, standing }: Kno
 interface FirstTake {
   readonly keyHash: string;
   readonly owner: KeyRecord;
-  /** What the ledger says when it is asked first. */
   readonly first: LedgerAnswer | Promise<LedgerAnswer>;
 }
 

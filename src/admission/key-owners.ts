@@ -163,7 +163,6 @@ export function createFills({ ledger, findKey, hours, limitOf }: FillParts) {
     return record;
   }
 
-  /** What Postgres knows of the user's hours. */
   async function readHours(userId: string): Promise<QuotaHour[]> {
     return await guarded(hours.read(userId));
   }

@@ -157,7 +157,6 @@ function countsIn(hour: Units = { counted: 0, returned: 0, direct: 0, directRetu
   return { counted: hour.counted, returned: hour.returned, direct: hour.direct - hour.directReturned };
 }
 
-/** What Postgres says of keys, limits and hours. */
 function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setLimit' | 'setKey' | 'raise'> {
   let tokens = 0;
 

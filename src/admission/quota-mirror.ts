@@ -22,7 +22,6 @@ interface QuotaMirrorOptions {
 const COPY_MS = 1_000;
 /** The same where that is too late: those of one moment share a copy. */
 const URGENT_MS = 20;
-/** Rows of one statement. */
 const BATCH_ROWS = 1_000;
 
 export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions) {

@@ -247,7 +247,6 @@ function ownerKey(keyHash: string): string {
   return `sluice:k:${keyHash}`;
 }
 
-/** What the record has of a live key. */
 function keyText({ keyId, rules }: LedgerKey): string {
   return rules === undefined ? keyId : `${keyId} ${rules.text}`;
 }
@@ -261,15 +260,10 @@ function fieldsOf(hour: QuotaHour): (string | number)[] {
 /** Runs the script that takes `units`, and returns its reply. */
 type TakeStep = (userId: string, keyHash: string | null, units: number) => Promise<unknown>;
 
-interface Waiting {
-  readonly resolve: (answer: LedgerAnswer) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 interface Group {
   readonly userId: string;
   readonly keyHash: string | null;
-  readonly waiting: Waiting[];
+  readonly waiting: { readonly resolve: (answer: LedgerAnswer) => void; readonly reject: (error: unknown) => void }[];
 }
 
 const refusedReply = z.union([z.literal(2), z.literal(3)]);
@@ -306,7 +300,6 @@ export function createTakeBatcher(step: TakeStep, together: (send: () => void) =
   }
 
   return {
-    /** Takes one unit; rejects with what the step rejects with. */
     take(userId: string, keyHash: string | null): Promise<LedgerAnswer> {
       return new Promise((resolve, reject) => {
         if (groups.size === 0) setImmediate(sendAll);

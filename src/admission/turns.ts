@@ -62,7 +62,6 @@ const ALONE_MS = LEASE_MS + 2 * ASK_MS;
 const HEAR_MS = LEASE_MS + ASK_MS;
 const DECISION_MS = STORE_ANSWER_MS - 500;
 
-/** What Postgres said last. */
 interface Told {
   /** How often Redis was left. */
   readonly generation: number;
@@ -81,7 +80,6 @@ interface Row {
   readonly left_ms: number | null;
 }
 
-/** What is asked of the one row, and done to it. */
 function createQuestions(sql: Sql) {
   const awayMs = sql`${AWAY_MS} * interval '1 millisecond'`;
   // Later than anybody writes it: the clock of Postgres was set back.

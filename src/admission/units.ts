@@ -64,7 +64,6 @@ export function createUnits(parts: UnitParts) {
   return {
     /** What the ledger has counted, for the copy in Postgres alone. */
     saw: (owner: Owner, count: Count): void => void saw(owner, count),
-    /** What the ledger has counted. */
     counted(owner: Owner, count: Count): UserAdmission {
       const seen = saw(owner, count);
       if (count.kind === 'exhausted') return exhausted(owner.userId, seen.quota, count.nowSeconds);
@@ -143,7 +142,7 @@ async function giveBack(
   { ledger, hours, mirror }: UnitParts,
   userId: string,
   { limit, windowStartSeconds }: Count,
-  key: Bounded | null,
+  key: { readonly keyId: string; readonly limit: number } | null,
 ) {
   const left = await ledger.giveBack(userId, windowStartSeconds, key?.keyId).catch(awayIfAway);
   if (left === 'away') {
@@ -193,12 +192,6 @@ async function giveBackOf(
     const hour = await guarded(hours.giveBack(userId, windowStartSeconds, 'mirrored', each));
     if (hour !== null) await ledger.raise([hour]).catch(awayIfAway);
   }
-}
-
-/** A key that has a limit of its own. */
-interface Bounded {
-  readonly keyId: string;
-  readonly limit: number;
 }
 
 function stateIn(hour: QuotaHour, limit: number): QuotaState {

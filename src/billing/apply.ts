@@ -30,7 +30,6 @@ interface ApplierParts {
 }
 
 interface Applied {
-  /** The user has a new plan. */
   readonly changed: boolean;
   /** There is a subscription that can still be paid for: no other one may be bought. */
   readonly holdsSubscription: boolean;

@@ -70,7 +70,6 @@ type BillingState = z.infer<typeof State>;
 
 const NOT_SOLD: ToldPrice = { price: null, isPending: false };
 
-/** What needs Stripe. */
 export interface ActiveBilling {
   readonly stripe: StripeApi;
   readonly applier: Applier;
@@ -190,14 +189,9 @@ const WAIT_MS = 1_500;
 
 const PENDING: ToldPrice = { price: null, isPending: true };
 
-interface Entry {
-  readonly told: ToldPrice;
-  readonly askAgainAtMs: number;
-}
-
 /** What the plans cost, as Stripe says: asked now and then, and never waited for long. */
 function createPrices(stripe: StripeApi, log: Log, now: () => number) {
-  const known = new Map<string, Entry>();
+  const known = new Map<string, { readonly told: ToldPrice; readonly askAgainAtMs: number }>();
   const asked = new Map<string, Promise<ToldPrice>>();
 
   async function ask(priceId: string): Promise<ToldPrice> {

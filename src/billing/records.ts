@@ -121,7 +121,6 @@ export async function recordEvents(
   }
 }
 
-/** Marks the plan as announced, if it still is the user's. */
 export async function markAnnounced(sql: Queries, userId: string, livemode: boolean, plan: string): Promise<boolean> {
   const rows = await sql`
     UPDATE billing_customers b SET announced = true FROM users u

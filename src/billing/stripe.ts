@@ -214,7 +214,6 @@ function customersOf(stripe: Stripe, call: Call) {
       if (customer.deleted === true) return { kind: 'deleted' };
       return { kind: 'present', subscriptions: await readSubscriptions(customerId) };
     },
-    /** Returns the URL of the portal. */
     async createPortal(customerId: string, returnUrl: string): Promise<string> {
       // Every call is an attempt of its own: a portal session buys nothing. The package's retries share the key.
       const options = { idempotencyKey: `portal-${randomUUID()}` };

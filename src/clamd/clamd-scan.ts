@@ -12,10 +12,8 @@ import { within } from '../waiting/within.js';
 import { type FolderFiles, type Opened, withoutSlashes } from './open-below.js';
 import { type PathWord, pathRefused } from './protocol.js';
 
-/** What all scans of the protocol have in common. */
 export interface ClamdScanParts {
   readonly scans: ScanParts;
-  /** Whose account the scans are of. */
   readonly account: StreamAccount;
   readonly streamLimitBytes: number;
   /** For one read of a file: a share of the network may hang. */
@@ -60,7 +58,6 @@ export interface StreamOwner extends Stream<StreamedScan> {
   answer(scan: StreamedScan, text: string): void;
 }
 
-/** How a command is answered. */
 export interface Framing {
   /** In front of the answer: the number of the command in its session, or nothing. */
   readonly label: string;
@@ -201,10 +198,8 @@ export class FileScan extends ClamdScan {
   }
 }
 
-/** The connection that it is for. */
 export interface WorkOwner {
   write(text: string): void;
-  /** Resolves when the client has read what it has. */
   whenRead(): Promise<void>;
   destroy(): void;
   onWorkEnded(work: FileWork): void;

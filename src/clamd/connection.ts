@@ -59,7 +59,6 @@ export class ClamdConnection extends Connection implements ParserTarget, StreamO
   #delimiter = '\n';
   /** INSTREAM was said, and nothing of the content has come. */
   #opening: Command | null = null;
-  /** The stream that is arriving. */
   #stream: StreamedScan | null = null;
   /** Why the stream that is arriving is no scan. Nothing of it is looked at; it is answered at its end, so that a session goes on. */
   #refusal: Failure | null = null;
@@ -109,7 +108,6 @@ export class ClamdConnection extends Connection implements ParserTarget, StreamO
     return this.#isStreamHeld || this.#unanswered.length > CLAMD_SCANS || this.peer.unsentBytes > CLAMD_UNREAD_BYTES;
   }
 
-  /** The client has read what it had not. */
   onDrain(): void {
     for (const goOn of this.#waitForReading.splice(0)) goOn();
     this.pump();

@@ -157,7 +157,6 @@ export class FolderFiles {
     return this.#commands.isIdle && this.#closes.isIdle;
   }
 
-  /** All that one command does with them. */
   async run(command: () => Promise<void>): Promise<void> {
     await this.#commands.run(command, () => new Unavailable('clamdFilesBusy'));
   }

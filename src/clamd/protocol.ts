@@ -116,7 +116,6 @@ export interface ParserTarget {
   onStreamEnd(): void;
   /** The byte behind FILDES, which an open file comes with. */
   onDescriptorByte(): void;
-  /** A command is longer than any may be. */
   onTooLong(): void;
 }
 

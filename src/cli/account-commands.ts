@@ -49,7 +49,6 @@ export const DATA_DIR_OPTION = [
 ] as const;
 const JSON_OPTION = ['--json', 'print one JSON document', false] as const;
 
-/** Of every command about accounts. */
 interface Common {
   readonly json: boolean;
   readonly dataDir?: string;
@@ -84,7 +83,6 @@ const users = () => import('./users.js');
 const userChanges = () => import('./users.js');
 const backups = () => import('./backup.js');
 
-/** `finish` gets the exit code. */
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
   const run: Run = async ({ dataDir }, work) => {
     // The reader has seen enough (`sluice user list | head -1`).

@@ -16,7 +16,6 @@ import { type Output, print } from './users.js';
 const LEFT_OUT = ['schema_migrations', 'sign_in_attempts', 'pending_scans', 'pending_nodes', 'nodes'];
 /** It has its one row from the start. */
 const MIGRATED = 'ledger_away';
-/** Rows that one statement reads or writes. */
 const BATCH_ROWS = 1_000;
 
 export async function backUp(config: Config, { file, json }: Output & { readonly file: string }): Promise<void> {

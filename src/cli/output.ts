@@ -7,7 +7,6 @@ import type { Progress } from './progress.js';
 
 /** Everything was scanned and is clean. */
 export const EXIT_CLEAN = 0;
-/** A signature matched. */
 export const EXIT_INFECTED = 1;
 /** Nothing matched, but something was not or not wholly looked at. Bad usage ends with it as well. */
 export const EXIT_FAILED = 2;

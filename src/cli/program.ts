@@ -170,7 +170,6 @@ Exit codes: 0 done, or nothing newer; 2 nothing was changed, 78 wrong configurat
 
 ${environmentHelp(['SIGNATURES_MIRROR', 'SIGNATURES_URLS', 'ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
-/** `finish` is called with the exit code. */
 function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
   const signatures = program
     .command('signatures')

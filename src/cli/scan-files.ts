@@ -13,14 +13,12 @@ const MEMORY_BYTES = 56 * 1024 * 1024;
 /** Finished reports that wait for one before them. */
 const REPORTS_MAX = 1024;
 
-/** What came of a content. */
 export interface Examined {
   readonly finding: Finding;
   /** Inside the engine; null: it never saw it. */
   readonly durationMs: number | null;
 }
 
-/** What looks at contents: an engine in this process, or a server. */
 export interface Examiner {
   /** Contents at one time, read ones included. */
   readonly atOnce: number;

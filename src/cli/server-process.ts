@@ -102,7 +102,6 @@ async function serveUntil(
   return EXIT_CLEAN;
 }
 
-/** Those that it was given, or its own. */
 async function placesOf({ places, sharePlace }: StartOrder, config: Config): Promise<Places> {
   if (places === undefined) return await openPlaces(config);
   return inheritedPlaces(places, LISTENER_DESCRIPTOR + 1, sharePlace ?? null);

@@ -18,7 +18,6 @@ import { describeLoad, tryToLoad } from './signatures.js';
 interface UpdateOptions {
   readonly from?: string;
   readonly into?: string;
-  /** Installs freshclam without asking, where it is missing. */
   readonly yes: boolean;
 }
 

@@ -31,12 +31,10 @@ const DAY_S = 24 * 60 * 60;
 interface FileStatus {
   readonly file: string;
   readonly version: number | null;
-  /** Of a container what it says, of a rule file its rules; otherwise its lines. */
   readonly signatures: number;
   /** Null: the file doesn't say it. */
   readonly built: string | null;
   readonly ageDays: number | null;
-  /** Of a rule file: why it is not loaded, with lines. */
   readonly problems: readonly string[];
 }
 
@@ -47,7 +45,6 @@ interface FolderStatus {
   readonly problem: string | null;
 }
 
-/** Resolves with the exit code. */
 export async function signaturesStatus({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(findServiceIfAny(env) ?? byTheProgram(env));
   const directories = presentFolders(config.signatureFolders);
@@ -158,7 +155,6 @@ function gateLines({ gated, gates, kept, noisy, windows }: GateFacts): string[] 
 /** For the two scans of the self-test. */
 const SELF_TEST_TIMEOUT_MS = 60_000;
 
-/** Resolves with the exit code. */
 export async function signaturesCheck(folders: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(findServiceIfAny(env) ?? byTheProgram(env));
   const directories =
@@ -218,7 +214,6 @@ export function describeLoad(engine: Engine): string {
 const FILE_BYTES_MAX = 50 * 1024 * 1024;
 const LISTING = 'Listing what gates can be made of';
 
-/** Resolves with the exit code. */
 export async function signaturesTune(paths: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(findServiceIfAny(env) ?? byTheProgram(env));
   const files = await filesIn(paths);

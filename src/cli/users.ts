@@ -123,7 +123,6 @@ export async function printReset(config: Config, options: Output & { readonly em
   print(`${address}\nSets another password, once, within ${RESET_MINUTES} minutes; sessions end then.${where}\n`);
 }
 
-/** For who has lost the phone and the recovery codes. */
 export async function turnTwoFactorOff(config: Config, options: Output & { readonly email: string }): Promise<void> {
   const user = await withOneTransaction(config, async (tx) => {
     const user = await userOf(tx, options.email);
@@ -390,14 +389,12 @@ function explainRemoval(error: unknown): never {
 }
 
 interface AuditOptions extends Output {
-  /** Only what was done to this account. */
   readonly email?: string;
   readonly rows: string;
 }
 
 const ROWS_MAX = 100_000;
 
-/** `sluice audit`: who did what to which account, the newest first. */
 export async function showAudit(config: Config, { json, email, rows: asked }: AuditOptions): Promise<void> {
   const rows = wholeNumber('--rows', asked, ROWS_MAX);
   const lines = await withStore(config, async (sql) => {

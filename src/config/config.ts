@@ -304,7 +304,6 @@ export function reachableUrl({ baseUrl, host }: Pick<Config, 'baseUrl' | 'host'>
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Of Sluice, as it is installed. */
 export function readVersion(): string {
   return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }

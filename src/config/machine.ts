@@ -62,7 +62,6 @@ export function memoryOfServers(): number {
   return available * MEMORY_SHARE;
 }
 
-/** As PROCESSES may be set. */
 const PROCESSES_MAX = 64;
 
 export interface Machine {
@@ -79,7 +78,6 @@ export interface Machine {
 
 export interface ProcessChoice {
   readonly processes: number;
-  /** What the number comes from. */
   readonly because: 'cores' | 'memory' | 'SCAN_THREADS' | 'REDIS_URL is not set';
 }
 

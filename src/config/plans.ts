@@ -29,7 +29,6 @@ export function hourlyLimitOf(plans: Plans, name: string): number {
   return planNamed(plans, name)?.hourlyLimit ?? Math.min(...plans.map(({ hourlyLimit }) => hourlyLimit));
 }
 
-/** What decides how much an account may scan. */
 export interface Allowance {
   readonly plan: string;
   /** Scans per hour in place of the plan's; null: the plan decides. */

@@ -137,7 +137,6 @@ export function dnsServer(text: string): string | undefined {
 }
 
 export interface Row<Value> {
-  /** Of the variable. */
   readonly name: string;
   /** The text that means the same as leaving it out; null where there is none, or where it depends on the machine. */
   readonly default: string | null;

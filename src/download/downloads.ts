@@ -33,7 +33,7 @@ export interface OriginBody {
 export type Downloads = ReturnType<typeof createDownloads>;
 
 interface DownloadOptions extends DiallingOptions {
-  readonly limits: SlotLimits;
+  readonly limits: { readonly perUser: number; readonly total: number };
   /** From the first question to the DNS to the last byte, but for the time in which the body is held. */
   readonly timeoutMs: number;
 }
@@ -89,7 +89,6 @@ export function createDownloads(options: DownloadOptions) {
     },
     /** What can be said of a URL before its host is resolved. Throws Failure `urlRejected`. */
     check: (text: string): void => void allowed(guard.checkUrl(text)),
-    /** Downloads under way. */
     get running(): number {
       return slots.all;
     },
@@ -123,11 +122,6 @@ function bodyOf(response: OriginResponse, deadline: Deadline): OriginBody {
       response.goOn();
     },
   };
-}
-
-interface SlotLimits {
-  readonly perUser: number;
-  readonly total: number;
 }
 
 export interface DiallingOptions extends OriginOptions {

@@ -57,9 +57,7 @@ export interface OriginResponse {
   receive(sink: BodySink): Promise<void>;
   /** Leaves what arrives with the kernel, because the sink has no room now; what was read already is still handed on. */
   hold(): void;
-  /** Goes on where hold stopped. */
   goOn(): void;
-  /** Ends the connection, whatever was read. */
   close(): void;
 }
 
@@ -284,7 +282,6 @@ function openConnection(request: OriginRequest, options: OriginOptions) {
     hold(): void {
       pieces.isHeld = true;
     },
-    /** Goes on where hold stopped. */
     release(): void {
       if (!pieces.isHeld) return;
       pieces.isHeld = false;

@@ -31,7 +31,6 @@ const SAMPLE_BYTES = 64 * 1024;
 /** Of files that may have hundreds of megabytes. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** One file, and what it says of itself. */
 export interface DatabaseFile {
   readonly path: string;
   readonly sizeBytes: number;

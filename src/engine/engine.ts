@@ -13,7 +13,6 @@ export interface Engine extends EngineFacts {
   readonly description: string;
 }
 
-/** What an engine says of itself. */
 export interface EngineFacts {
   readonly name: string;
   readonly engineVersion: string;

@@ -206,7 +206,6 @@ const FOLDER_ITSELF = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_N
 /** A link or a file can't be opened as a folder. A folder may have gone meanwhile. */
 const NO_FOLDER = new Set(['ELOOP', 'ENOTDIR', 'ENOENT']);
 
-/** Whether it belongs to the user of this process. */
 export function isOurs({ uid }: Pick<Stats, 'uid'>): boolean {
   return uid === process.geteuid?.();
 }

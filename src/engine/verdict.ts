@@ -6,7 +6,6 @@ export type Verdict =
    * in it ends before its time, and all that is there was looked at. `suspected`: the name of a heuristic, which was not to count.
    */
   | { readonly kind: 'clean'; readonly encrypted: boolean; readonly truncated?: true; readonly suspected?: string }
-  /** A signature matched. */
   | { readonly kind: 'infected'; readonly virusName: string }
   /** Something was not looked at: never clean, never infected. */
   | { readonly kind: 'incomplete'; readonly reason: string }

@@ -18,7 +18,6 @@ interface HistoryOptions {
   readonly log: HistoryLog;
 }
 
-/** The part of the log that is used. */
 interface HistoryLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;

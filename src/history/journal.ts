@@ -107,7 +107,6 @@ function createRecentRows(limitRows: number) {
   let kept: Recent[] = [];
   let first = 0;
 
-  /** Lets go of what was copied. */
   function letGo(): void {
     for (let oldest = kept[first]; oldest !== undefined && isCopied(oldest); oldest = kept[first]) {
       oldest.copied?.resolve();

@@ -43,7 +43,6 @@ export function outcomeIs(sql: Queries, outcome: Outcome): Fragment {
   }
 }
 
-/** So many days are shown. */
 const DAYS = 30;
 const DAY_MS = 86_400_000;
 

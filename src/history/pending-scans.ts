@@ -22,7 +22,6 @@ interface PendingList extends Pick<Filters, 'sha256' | 'fromMs' | 'beforeMs'> {
   readonly limit: number;
 }
 
-/** As any node sees it. */
 export interface SeenPendingScan extends PendingScan {
   readonly state: 'queued' | 'running';
 }
@@ -96,10 +95,8 @@ export function createPendingScans(sql: Sql, sqlOf: SqlOf) {
   };
 }
 
-/** Of nodes, which may be gone. */
 function ofNodes(sql: Sql, columns: Fragment) {
   return {
-    /** The node lives. */
     async nodeSeen(nodeId: string): Promise<void> {
       await sql`
         INSERT INTO pending_nodes (node_id) VALUES (${nodeId}) ON CONFLICT (node_id) DO UPDATE SET seen_at = now()`;

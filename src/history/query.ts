@@ -20,7 +20,6 @@ const verdicts = ['clean', 'infected', 'none'] as const;
 
 /** Rows that a search finds by what the roll-ups don't know: nothing counts them beforehand, so somebody must stop counting. */
 export const SEARCH_ROWS = 10_000;
-/** Days of one answer about a key. */
 const USAGE_DAYS_MAX = 366;
 const SIZE_MAX = 200;
 /** Far beyond what anybody has rows for, and with a size a number that is exact. */
@@ -31,11 +30,6 @@ const DAY_MS = 86_400_000;
 const DONUT_DAYS = 30;
 /** Postgres has no year 0. */
 const FIRST_DAY_MS = Date.parse('0001-01-01');
-
-interface Sort {
-  readonly field: SortField;
-  readonly direction: 'asc' | 'desc';
-}
 
 function integer(minimum: number, maximum: number, initial: number) {
   const message = `must be a whole number from ${minimum} to ${maximum}`;
@@ -48,7 +42,7 @@ function integer(minimum: number, maximum: number, initial: number) {
 }
 
 const sort = sentAs(
-  z.string().transform((text, context): Sort => {
+  z.string().transform((text, context): { readonly field: SortField; readonly direction: 'asc' | 'desc' } => {
     const [name, sent = 'asc', ...rest] = text.split(',');
     const direction = sent.toLowerCase();
     const field = sortFields.find((one) => one === name);
@@ -121,7 +115,6 @@ const text = z
   .regex(/^\P{Cc}*$/u, 'must not have control characters')
   .optional();
 
-/** Of a content. */
 export const Sha256 = z
   .string()
   .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hex characters')
@@ -210,7 +203,6 @@ export const listQuery = z
     error: 'must not be after to',
   });
 
-/** Of one scan: so long its end is waited for. */
 export const waitQuery = z.strictObject({
   wait: integer(0, 60, 0).describe(
     'Seconds to wait for the end of a scan that was accepted with 202. Over it is answered as it is then.',

@@ -29,7 +29,6 @@ interface HistoryRouteParts {
   readonly now: () => number;
   readonly onItsWay: OnItsWay;
   readonly pending: Pick<PendingScans, 'find'>;
-  /** Called for exports that broke off. */
   readonly log: ExportLog;
 }
 
@@ -190,7 +189,6 @@ const monthlyOperation = operation(
   noQuery,
 );
 
-/** GET /web/scans/{id}: all that is known of one scan of the signed-in user's. */
 function createDetailRoute(find: FindScan, sqlOf: SqlOf): CallerRoute {
   return {
     method: 'GET',

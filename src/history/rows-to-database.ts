@@ -62,7 +62,6 @@ async function endPending(sql: Queries, ids: readonly string[]): Promise<void> {
   await sql`DELETE FROM pending_scans WHERE id = ANY(${[...ids]}::uuid[])`;
 }
 
-/** For this transaction. */
 async function boundWaits(sql: Queries): Promise<void> {
   await sql`
     SELECT set_config('idle_in_transaction_session_timeout', ${String(IDLE_TIMEOUT_MS)}, true),

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { METADATA_BYTES, URL_KEPT_CHARACTERS } from '../limits.js';
 import { bareText, jsonName, jsonText } from '../wire-text.js';
 
-/** By what a scan may have come. */
 export const protocols = ['http', 'clamd', 'icap'] as const;
 export type Protocol = (typeof protocols)[number];
 

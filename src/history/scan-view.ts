@@ -31,7 +31,6 @@ export const Row = z
   })
   .meta({ id: 'HistoryRow' });
 
-/** Names of keys by their ids. */
 type KeyNames = ReadonlyMap<string, string>;
 
 export function wireRow(row: ScanRow, names: KeyNames): z.infer<typeof Row> {
@@ -47,7 +46,6 @@ export function wireRow(row: ScanRow, names: KeyNames): z.infer<typeof Row> {
   };
 }
 
-/** The row with what is known of its content and of what has looked at it. */
 export const Detail = Row.extend({
   infected: z
     .boolean()
@@ -111,7 +109,6 @@ export interface ShownScan extends ScanRow {
   readonly pending?: 'queued' | 'running';
 }
 
-/** Of a scan that was accepted and has not ended. */
 export function pendingRow(scan: SeenPendingScan): ShownScan {
   return { ...rowWithoutVerdict(scan, ACCEPTED, null, timeOfId(scan.id)), pending: scan.state };
 }

@@ -147,7 +147,6 @@ const LENGTH_BYTES = 4;
 /** A row has five texts of 255 characters, which JSON may write with six bytes each, a URL and metadata with two, and less than 1 KB beside them. */
 export const PAYLOAD_MAX_BYTES = 16 * 1024;
 
-/** Of any record. */
 export const FRAME_MAX_BYTES = HEADER_BYTES + PAYLOAD_MAX_BYTES;
 
 /**

@@ -135,7 +135,6 @@ export function createSegments({ directory, onDamage, onTransientFailure, ...opt
         return false;
       }
     },
-    /** Rows have come. */
     arrived(): void {
       oldestMs ??= Date.now();
     },

@@ -9,7 +9,6 @@ import { outcomeIs } from './outcomes.js';
 import { type exportQuery, type pageQuery, SEARCH_ROWS, type SortField } from './query.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
 
-/** The rows that are asked for. */
 export type Filters = z.output<typeof exportQuery> & {
   /** Of the creation date: the first instant, and the one behind the last. */
   readonly fromMs?: number | undefined;

@@ -23,9 +23,7 @@ interface Acceptor {
   /** May be called while connections are accepted: the one at hand is the last. */
   pause(): void;
   resume(): void;
-  /** Connections that wait to be accepted. */
   waiting(): number;
-  /** For good. */
   close(): void;
 }
 
@@ -116,7 +114,6 @@ function assertFree(host: string, port: number): Promise<void> {
 
 interface AcceptingOptions extends AcceptorOptions {
   readonly limits: ConnectionLimits;
-  /** The last connection is gone. */
   readonly onEmpty: () => void;
 }
 

@@ -146,7 +146,6 @@ export class Drain {
     this.#drains.wait(this);
   }
 
-  /** Its socket is read again. */
   resume(): void {
     this.#owner.resumeBody();
     if (this.#silence === null) this.#silence = setTimeout(() => this.#owner.endDrain(), DRAIN_SILENCE_MS);

@@ -20,20 +20,14 @@ export interface Caller {
 
 /** What a route says of itself beside what follows from who may ask it. */
 export interface GuardedOperation extends Omit<Operation, 'who' | 'errors'> {
-  /** Those of its own; absent: it has none. */
   readonly errors?: readonly ErrorCode[];
-}
-
-interface GuardedRoute {
-  readonly method: Route['method'];
-  readonly operation: GuardedOperation;
 }
 
 const JSON_ERRORS = ['badRequest', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const;
 
 /** The operation with all that it can answer: `guards` before it is asked, and what the reading of a JSON body throws. */
 export function withGuards(
-  { operation }: GuardedRoute,
+  { operation }: { readonly method: Route['method']; readonly operation: GuardedOperation },
   who: Operation['who'],
   guards: readonly ErrorCode[],
 ): Operation {

@@ -18,7 +18,6 @@ export interface ConnectionLimits {
   readonly groupOf: (address: string) => string;
 }
 
-/** What only the kernel can say and do. */
 interface Kernel {
   list(): readonly KernelConnection[];
   hangUp(descriptor: number): void;

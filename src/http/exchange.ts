@@ -30,7 +30,6 @@ export interface GoneListener {
   onLost(reason: Error): void;
 }
 
-/** What the exchanges of a server have in common. */
 export interface ExchangeHost {
   readonly turns: Turns;
   readonly bodies: BodyBudget;
@@ -53,9 +52,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   readonly body: Framing['body'];
   readonly problem: Framing['problem'];
   readonly method: string;
-  /** As sent, nothing decoded. */
   readonly path: string;
-  /** What is behind the question mark, as sent; empty when there is none. */
   readonly query: string;
   readonly requestId: string;
   /** As log and metrics call it: method and template of the route. */
@@ -131,7 +128,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     return this.#wire.remoteAddress();
   }
 
-  /** The client went away before its answer. */
   isGone(): boolean {
     return this.#isGone;
   }
@@ -195,7 +191,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.#pause();
   }
 
-  /** Goes on after that. */
   resumeBody(): void {
     this.#isHeld = false;
     // Behind its end the socket is read again with the answer.

@@ -24,14 +24,7 @@ export interface Operation {
   readonly errorHeaders?: (status: number) => Headers;
 }
 
-/** Header objects by name. */
 export type Headers = Readonly<Record<string, object>>;
-
-interface DocumentedRoute {
-  readonly method: string;
-  readonly path: string;
-  readonly operation: Operation | null;
-}
 
 const DESCRIPTION =
   'Malware scanning: a file in, an honest verdict out. HEAD is answered wherever GET is, and any other method that a path does not have is a 405 with ' +
@@ -57,7 +50,7 @@ interface DocumentFacts {
 }
 
 export function openApiDocument(
-  routes: readonly DocumentedRoute[],
+  routes: readonly { readonly method: string; readonly path: string; readonly operation: Operation | null }[],
   { version, baseUrl }: DocumentFacts,
 ): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
@@ -247,7 +240,6 @@ function exampleOf(code: ErrorCode): Record<string, string> {
   return message === null ? { error } : { error, message };
 }
 
-/** A response with this body. */
 export function jsonAnswer(description: string, schema: z.ZodType): Described {
   return { description, content: jsonContent(schema, 'output') };
 }

@@ -21,15 +21,22 @@ export interface Route {
 /** Null: not by the router. */
 export type Answered = Reply | null;
 
-/** Only callers who pass this check are answered that a path is not found, or not with this method. For others it throws a Failure. */
-interface Gate {
-  readonly prefix: string;
-  check(exchange: Exchange): Promise<unknown>;
+/** Method and path, as log and metrics call a route. */
+export type RouteName = `${Route['method']} /${string}`;
+
+export function route(name: RouteName, operation: Operation | null, handle: Route['handle']): Route {
+  return { ...placeOf(name), operation, handle };
+}
+
+export function placeOf(name: RouteName): Pick<Route, 'method' | 'path'> {
+  const [method, path] = name.split(' ') as [Route['method'], string];
+  return { method, path };
 }
 
 /** What is said of a path that is not there. */
 interface Strays {
-  readonly gate?: Gate;
+  /** Only callers who pass this check are answered that a path is not found, or not with this method. For others it throws a Failure. */
+  readonly gate?: { readonly prefix: string; check(exchange: Exchange): Promise<unknown> };
   /** For browsers, a page; null: the failure. */
   readonly page?: (exchange: Exchange) => Reply | null;
 }

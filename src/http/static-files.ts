@@ -4,7 +4,6 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
 import type { Reply } from './wire.js';
 
-/** One coding of a file's content. */
 interface Form {
   readonly etag: string;
   readonly whole: Reply;

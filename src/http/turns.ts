@@ -3,11 +3,8 @@ import { performance } from 'node:perf_hooks';
 import { REFUSAL_MS } from '../limits.js';
 import { type InLine, Line } from '../waiting/line.js';
 
-/** An answer that is ready. */
 export interface Ready {
-  /** The caller is known; otherwise it is a stranger. */
   readonly isVouchedFor: boolean;
-  /** The connection ends with it. */
   readonly closeAfter: boolean;
   /** Null: it doesn't wait. Only `Turns` writes to it. */
   place: Place | null;
@@ -80,7 +77,6 @@ export class Turns {
     else new Place(ready, this.strangers, 0);
   }
 
-  /** Gives a refusal, after REFUSAL_MS. */
   refuse(ready: Ready): void {
     new Place(ready, this.refusals, performance.now() + REFUSAL_MS);
     this.timeRefusals();

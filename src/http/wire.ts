@@ -51,7 +51,6 @@ export interface Wire {
   readonly head: RequestHead;
   /** To be called at once; bytes are heard of only if there is a body. */
   open(owner: WireOwner, hasBody: boolean): void;
-  /** Of the other end of the connection. */
   remoteAddress(): string;
   /** Stops reading; what was read already is still delivered. */
   pause(): void;
@@ -83,7 +82,6 @@ export interface ListenOptions {
   readonly share: Share | null;
   readonly limits: ConnectionLimits;
   readonly onRequest: (wire: Wire) => void;
-  /** The last connection is gone. */
   readonly onEmpty: () => void;
 }
 

@@ -30,7 +30,6 @@ export function tagOf(engine: Pick<Engine, 'description' | 'identity'> | null): 
 
 export const NO_BODY = 'null-body=0';
 
-/** The answer to OPTIONS, for a service of any name. */
 export function optionsOf(version: string, connections: number): string[] {
   return [
     'Methods: REQMOD, RESPMOD',

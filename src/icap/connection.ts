@@ -49,7 +49,6 @@ export class SectionRoom {
   }
 }
 
-/** What all connections have in common. */
 export interface ConnectionParts {
   readonly sections: SectionRoom;
   readonly scans: ScanParts;
@@ -57,14 +56,12 @@ export interface ConnectionParts {
   /** For a body, and for the reading of an answer; the time in which the client waits for us doesn't count. */
   readonly bodyTimeoutMs: number;
   readonly incomplete: IncompletePolicy;
-  /** The page in the place of what is blocked. */
   readonly blockPage: string;
   readonly version: string;
   /** That it is said to take. */
   readonly connections: number;
   /** The ISTag now. */
   readonly tag: () => string;
-  /** Whose account the scans are of. */
   readonly account: StreamAccount;
   readonly onSurprise: (requestId: string, error: unknown) => void;
 }

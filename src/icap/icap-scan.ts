@@ -19,7 +19,6 @@ import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
 import { type Outcome, type OutcomeSettings, outcomeOf, worstOf } from './answers.js';
 
-/** The connection that it comes by. */
 export interface ScanOwner extends Stream<IcapScan> {
   answer(scan: IcapScan): void;
   onSurprise(requestId: string, error: unknown): void;
@@ -58,7 +57,6 @@ export class IcapScan extends StreamScan {
     this.stream = owner;
   }
 
-  /** What came of it. */
   outcome(settings: OutcomeSettings): Outcome {
     return outcomeOf(this, settings);
   }

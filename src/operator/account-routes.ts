@@ -125,13 +125,11 @@ export interface OperatorRoute extends Omit<CallerRoute, 'operation'> {
   readonly operation: Omit<GuardedOperation, 'tag'>;
 }
 
-/** What the operators' routes are made of. */
 export interface OperatorParts {
   readonly sqlOf: SqlOf;
   readonly plans: Plans;
   readonly nodes: Nodes;
   readonly now: () => number;
-  /** Where a request comes from, behind proxies that are trusted. */
   readonly addressOf: (exchange: Exchange) => string;
   /** An account is gone: its scans may be removed now. */
   readonly onDeleted: () => void;

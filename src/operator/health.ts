@@ -37,7 +37,6 @@ const NodeView = z
   .meta({ id: 'Node' });
 type NodeView = z.infer<typeof NodeView>;
 
-/** What a process says of itself. */
 interface Self {
   readonly id: string;
   readonly host: string;

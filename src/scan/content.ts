@@ -7,7 +7,6 @@ import { SMALL_UPLOAD_BYTES } from '../limits.js';
 import type { InLine, Line } from '../waiting/line.js';
 import { type Block, blockSize, copyInto } from './memory/arena.js';
 
-/** Who receives it. */
 export interface ContentOwner {
   /** What was kept aside is in the content now: there was room. */
   onRoom(): void;
@@ -51,7 +50,6 @@ export interface Account {
 }
 
 interface ContentBounds {
-  /** Whose memory it is. */
   readonly account: string;
   readonly limitBytes: number;
   /** What it may have at most, as was declared; null: nothing was. */

@@ -17,7 +17,6 @@ import type { KnownVerdicts } from './verdicts/known.js';
 
 export type Admitted = Extract<Access, { outcome: 'admitted' }>;
 
-/** What all scans of a process have in common. */
 export interface ScanParts extends UrlParts {
   readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'policy' | 'queue' | 'refusal'>;
   readonly signatures: Pick<Signatures, 'state'>;
@@ -62,7 +61,6 @@ export type EndedScan = Readonly<
   >
 >;
 
-/** Who makes traces of scans. */
 export interface ScanTraces {
   /** Of a scan that was answered, or whose client has left. */
   ended(scan: EndedScan, times: StageTimes): void;

@@ -30,11 +30,9 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   // What a protocol does.
 
-  /** What a content may have at most. */
   protected abstract readonly limitBytes: number;
   /** Begins to hand on what the client sends. What it throws is the end. */
   protected abstract receive(): void;
-  /** Nothing more is received. */
   protected abstract endReceiving(): void;
   /** Keeps the client waiting, on our time. */
   protected abstract hold(): void;
@@ -333,7 +331,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     else if (this.stage === 'scanning' && this.parts.pool.leave(this)) this.fail(reason);
   }
 
-  /** There is no verdict, and this is why. */
   protected fail(problem: unknown): void {
     if (this.isDecided) return;
     this.problem = problem;

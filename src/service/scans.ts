@@ -120,7 +120,6 @@ export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: S
   return kept;
 }
 
-/** Log and metrics. */
 export function tellOfScans(log: EventLog, metrics: Metrics): (scan: EndedScan) => void {
   return (scan) => {
     log.event(membersOf(scan), 'scan');
@@ -175,7 +174,6 @@ export function shareVerdicts(
   return createSharedVerdicts(redis, { limitBytes: verdictCacheBytes, readBy: `${version} ${encryptedArchives}` });
 }
 
-/** Budgets of their own: slow origins must not keep uploads waiting. */
 export function createMemories(config: Config): Record<'uploads' | 'downloads', UploadMemory> {
   const { uploadWaitMs: waitMs } = config;
   return {

@@ -60,7 +60,6 @@ export async function startService(config: Config, log: EventLog, engine: Starte
         get lateThreads() {
           return pool.late;
         },
-        /** Those of them that won't come back: they end with the process alone. */
         get hungThreads() {
           return pool.hung;
         },
@@ -78,7 +77,6 @@ export async function startService(config: Config, log: EventLog, engine: Starte
           http.stopListening();
           await admission.handOver();
         },
-        /** The process that was here before is gone. */
         alone: admission.alone,
       };
     });

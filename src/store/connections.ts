@@ -41,11 +41,6 @@ export type Lane = <T>(who: string, work: (lent: Lent) => Promise<T>) => Promise
 
 export type PostgresConnections = ReturnType<typeof createConnections>;
 
-interface ConnectionsOptions {
-  readonly open: OpenDriver;
-  readonly size: number;
-}
-
 /** The connection has ended, or was given up: what was sent in its transaction is undone. */
 export class ConnectionLost extends Error {
   readonly code = 'CONNECTION_LOST';
@@ -59,7 +54,6 @@ const HANG_MS = 120_000;
 const LIFETIME_MS = 45 * 60_000;
 const RETIRE_SECONDS = 5;
 
-/** One driver from its making to its end. */
 interface OpenConnection {
   readonly driver: Driver;
   readonly openedAt: number;
@@ -69,7 +63,7 @@ interface OpenConnection {
   onLoss: () => void;
 }
 
-export function createConnections({ open, size }: ConnectionsOptions) {
+export function createConnections({ open, size }: { readonly open: OpenDriver; readonly size: number }) {
   const lanes: Turns[] = [];
   const all = openAll(open, size);
   const { free } = all;
@@ -135,7 +129,6 @@ function openAll(open: OpenDriver, size: number) {
   const free = Array.from({ length: size }, () => openOne(open));
   const all = new Set(free);
   return {
-    /** Those that nobody uses. */
     free,
     /** Ends one, which isn't free; returns a new one in its place. */
     replace(connection: OpenConnection): OpenConnection {

@@ -77,7 +77,6 @@ export interface UpdaterOptions {
   readonly everyMs: number | null;
   /** From the start to the first one: a service that is restarted again and again must not ask the mirrors each time. */
   readonly firstMs?: number;
-  /** A test has another command. */
   readonly command?: readonly [string, ...string[]];
 }
 
@@ -111,7 +110,6 @@ export function createUpdater({ log, everyMs, firstMs = UPDATE_FIRST_MS, command
 
   if (everyMs !== null) after(firstMs, everyMs);
   return {
-    /** False: one is running already. */
     start: update.start,
     view: update.view,
     onChange: (listen: (view: UpdateView) => void): void => void listeners.push(listen),

@@ -20,7 +20,6 @@ const START_MS = 30_000;
 /** What setTimeout can count; more would be no time at all. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-/** How a server process ended. */
 export interface End {
   readonly exitCode: number;
   readonly signal: NodeJS.Signals | null;
@@ -197,7 +196,6 @@ function createWords() {
       if (report?.kind === 'loaded') complete = report.complete;
       changed();
     },
-    /** It says nothing more. */
     end(): void {
       isOver = true;
       changed();

@@ -162,7 +162,6 @@ function createDelays({ firstMs, limitMs, servedLimitMs, healthyMs }: BackOff): 
   };
 }
 
-/** How a process is to begin. */
 export interface Beginning {
   /** Another one is still there: prepare everything and wait for the order to serve. */
   readonly takesOver: boolean;
@@ -223,7 +222,6 @@ function createProcesses(
     /** Orders a process that takes over to serve, and says when it is alone. */
     serve,
     endOfOthers,
-    /** Passes the signal on to every process that runs. */
     forward(signal: NodeJS.Signals): void {
       for (const server of running) server.kill(signal);
     },

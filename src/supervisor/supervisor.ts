@@ -140,7 +140,6 @@ function createServers(options: SuperviseOptions) {
 
   return {
     start,
-    /** The database can be used. */
     tellStore(): void {
       hasStore = true;
       for (const server of running) server.tell({ kind: 'store' });

@@ -29,7 +29,6 @@ export class LateTicks {
   }
 }
 
-/** Who is called back. */
 export interface TimerOwner {
   onDue(): void;
 }
@@ -62,7 +61,6 @@ export class CoarseTimer implements InLine<CoarseTimer> {
     ticking ??= beginTicking();
   }
 
-  /** It doesn't call back any more. */
   stop(): void {
     if (!this.isGoing) return;
     this.isGoing = false;

@@ -9,7 +9,6 @@ export interface TurnLimits {
   /** Work that waits: of all, and of one party. */
   readonly waiting: number;
   readonly waitingEach: number;
-  /** How long it waits. */
   readonly waitMs: number;
 }
 

@@ -96,7 +96,6 @@ export function createClock(timeoutMs: number, onOver: () => void) {
   }
 
   return {
-    /** It goes on. */
     start,
     stop,
     /** It has its whole time again; it goes or stands as before. */
@@ -127,7 +126,6 @@ export function startDeadline(timeoutMs: number, clientSignal: AbortSignal, late
       if (!hasEnded) clock.start();
     },
     stop: clock.stop,
-    /** Forgets timer and listener. */
     end(): void {
       hasEnded = true;
       clock.stop();

@@ -53,7 +53,6 @@ const SWITCHED_OFF = 'The webhook was switched off';
 /** Deliveries that are over are shown for so long. */
 const DELIVERED_KEPT = '7 days';
 const FAILED_KEPT = '30 days';
-/** Of a sweep. */
 const SWEPT_ROWS = 5_000;
 
 export type Deliveries = ReturnType<typeof createDeliveries>;
@@ -63,7 +62,6 @@ export function createDeliveries(sql: Sql, sqlOf: SqlOf) {
   return { ...leases(sql), ...attempts(sql), ...shown(sql, sqlOf) };
 }
 
-/** Who sends to an endpoint, and what. */
 function leases(sql: Sql) {
   return {
     /** Endpoints with something to be sent now, which nobody else is at. */
@@ -105,7 +103,6 @@ function leases(sql: Sql) {
   };
 }
 
-/** What has come of it. */
 function attempts(sql: Sql) {
   return {
     /** Returns what the delivery is from here on. */

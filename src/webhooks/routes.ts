@@ -33,7 +33,6 @@ export interface WebhookRouteParts {
   readonly hurry: () => void;
 }
 
-/** What both kinds of routes do, for a user. */
 interface WebhookRoute {
   readonly method: Route['method'];
   /** Behind the one of all webhooks. */

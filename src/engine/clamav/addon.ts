@@ -110,7 +110,6 @@ export interface EngineInfo {
 
 /** A native engine that is built and tried, and doesn't serve yet. */
 export interface PreparedEngine extends Omit<EngineInfo, 'epoch'>, DatabaseFacts {
-  /** As of EngineInfo. */
   readonly nativeEpoch: number;
   /** Puts it in the place of the one that serves. Once. */
   serve(): void;
@@ -118,7 +117,6 @@ export interface PreparedEngine extends Omit<EngineInfo, 'epoch'>, DatabaseFacts
   readonly digest: string | null;
 }
 
-/** What the addon says of one scan, and by which engine. */
 export interface EngineAnswer extends RawAnswer {
   readonly epoch: number;
   /** The number of what libclamav says the content is (`contentType`). */

@@ -2,7 +2,6 @@
 import { type ProcessAddon, processAddon } from '../../process-addon.js';
 
 export interface Bell {
-  /** For the threads. */
   readonly rope: BellRope;
   /**
    * Something is about to ring: for a moment the event loop doesn't sleep, and the thread need not wake it. On a machine with several cores that costs both sides less than
@@ -11,11 +10,9 @@ export interface Bell {
   attend(): void;
   /** Nothing is. */
   leave(): void;
-  /** Nothing is heard any more. */
   stop(): void;
 }
 
-/** What a thread needs to ring. */
 export interface BellRope {
   readonly word: Int32Array;
   /** Of the addon; null: it is not there, and threads notify the word instead. */

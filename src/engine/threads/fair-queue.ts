@@ -254,7 +254,6 @@ export class FairQueue {
     return this.#accounts.size;
   }
 
-  /** Names of the accounts whose scans wait. */
   accountsWaiting(): string[] {
     const names: string[] = [];
     for (let account = this.active.first; account !== null; account = account.behind) {

@@ -182,7 +182,6 @@ export class Lane {
     scan.onTurn();
   }
 
-  /** Gives threads to scans as long as there are both. */
   #dispatch(): void {
     const queue = this.queue;
     while (queue.size > 0 || queue.ahead > 0) {

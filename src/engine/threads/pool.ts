@@ -48,7 +48,6 @@ const SHORT_BYTES = 16 * 1024;
 /** How late a deadline may be noticed. */
 const TICK_MS = 20;
 
-/** The scan threads and their queues. */
 export class ScanPool {
   readonly threads: number;
   /** What is done with encrypted content unless somebody asks otherwise. */
@@ -106,17 +105,14 @@ export class ScanPool {
     this.#lanes = this.#heavy === null ? [this.#light] : [this.#light, this.#heavy];
   }
 
-  /** Scans that wait for a thread. */
   get waiting(): number {
     return this.#sum((lane) => lane.waiting);
   }
 
-  /** Accounts that they are of. */
   get accountsWaiting(): number {
     return new Set(this.#lanes.flatMap(({ queue }) => queue.accountsWaiting())).size;
   }
 
-  /** Scans that a thread is at. */
   get running(): number {
     return this.#sum((lane) => lane.running);
   }

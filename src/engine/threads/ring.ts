@@ -32,7 +32,6 @@ export class ServingRing {
     this.#words = words;
   }
 
-  /** There is a slot to write to. */
   hasRoom(): boolean {
     return ((this.#posted - this.#taken) & MASK) < SLOTS;
   }

@@ -13,7 +13,6 @@ export interface RuleSet {
   readonly text: SharedArrayBuffer;
 }
 
-/** What a scan thread does for an engine. */
 export interface EngineWork {
   /** The number of the engine in the native layer; null: ClamAV doesn't look, the rules are all there is. */
   readonly nativeEpoch: number | null;

@@ -43,15 +43,12 @@ export interface ThreadSlotOptions {
   readonly urgency: ThreadUrgency;
   /** It is confined when it starts, not at its first scan. */
   readonly isConfinedAhead: boolean;
-  /** Its thread has ended. */
   readonly onExit: (slot: ThreadSlot) => void;
 }
 
 export class ThreadSlot {
   readonly place: number;
-  /** The scan that it is at. */
   scan: ThreadScan | null = null;
-  /** The one that is posted behind it. */
   next: ThreadScan | null = null;
   /** Since when it is at its scan, as far as the serving thread knows. */
   sinceMs = 0;

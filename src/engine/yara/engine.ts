@@ -15,7 +15,6 @@ export type { RuleFile } from './rule-validation.js';
 export interface LoadedRules {
   readonly engineVersion: string;
   readonly files: readonly RuleFile[];
-  /** Rules that serve. */
   readonly ruleCount: number;
   readonly set: RuleSet;
 }
@@ -38,7 +37,6 @@ export async function loadRules(directories: readonly string[]): Promise<LoadedR
 /** Rules that are the whole engine. */
 export interface RulesAlone extends LoadedRules {
   readonly signatureVersion: string;
-  /** As of DatabaseFacts. */
   readonly signaturesBuiltAt: number | null;
 }
 

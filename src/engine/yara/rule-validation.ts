@@ -17,10 +17,8 @@ export interface ValidationTask {
   readonly findsTestFile: boolean;
 }
 
-/** What is known of one rule file after its validation. */
 export interface RuleFile {
   readonly path: string;
-  /** Rules in it. */
   readonly rules: number;
   /** Empty: it is part of what serves. */
   readonly errors: readonly RuleProblem[];

@@ -19,7 +19,6 @@ const MARK = 'Sluice.Mark.Unscanned.';
 /** What the author of a rule should know: a scan with YARA-X can't be given a time limit of its own. */
 const SLOW = new Set(['slow_pattern', 'potentially_slow_loop']);
 
-/** Something about a rule file that its author should know. */
 export interface RuleProblem {
   /** From 1; null where it is about the whole file. */
   readonly line: number | null;
@@ -110,7 +109,6 @@ export function yaraVersion(): string {
   return ENGINE_VERSION;
 }
 
-/** Says all that is wrong with a source, with lines. */
 export function checkRules(source: string): CheckedRules {
   const engine = yaraX();
   try {

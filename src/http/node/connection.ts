@@ -14,7 +14,6 @@ export interface Connection {
   failed(code: string): void;
   /** Ends the connection if it takes too long. */
   look(nowMs: number): void;
-  /** It has ended. */
   gone(): void;
 }
 

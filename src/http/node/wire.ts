@@ -6,7 +6,6 @@ import { performance } from 'node:perf_hooks';
 import { DRAIN_BYTES } from '../../limits.js';
 import { type AnswerHead, type RequestHead, USUAL_HEADERS, type Wire, type WireOwner } from '../wire.js';
 
-/** What a wire has of its connection. */
 export interface WireConnection {
   readonly socket: Socket;
   readonly reading: Reading;
@@ -123,7 +122,6 @@ export class NodeWire implements Wire {
     this.#connection.socket.destroy();
   }
 
-  /** The connection has ended. */
   aborted(): void {
     this.#owner?.onEnd(false);
   }

@@ -135,7 +135,6 @@ class RawReader implements BodyReader {
   }
 }
 
-/** The fields of a body of text. */
 type ReadText = (text: string) => UrlFields;
 
 class UrlReader implements BodyReader {

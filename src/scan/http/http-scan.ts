@@ -8,7 +8,6 @@ import { asFailure, type BodyReader, openReader, type Taken } from './body-reade
 import type { FormTarget } from './multipart-reader.js';
 import { failedReply, scannedReply } from './operation.js';
 
-/** What a route says of its bodies. */
 export interface FormSettings {
   readonly takes: Taken;
   /** For the client: the time in which it waits for memory doesn't count. */
@@ -160,7 +159,6 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
     this.#exchange.reply(reply);
   }
 
-  /** For the log. */
   protected tellOf(error: unknown): void {
     this.#settings.onSurprise(this.#exchange, error);
   }

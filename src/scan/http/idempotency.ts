@@ -94,7 +94,6 @@ export class KeptScan extends HttpScan {
     await kept?.catch((error: unknown) => this.tellOf(error));
   }
 
-  /** It isn't admitted. */
   override drop(): void {
     super.drop();
     this.onLeft();

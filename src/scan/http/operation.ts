@@ -200,7 +200,6 @@ const DESCRIPTION =
   'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole ' +
   `(for that ${UNFINISHED_REFUNDS_PER_HOUR} in an hour at most).`;
 
-/** Rows that all routes have. */
 const commonErrors = [
   'fileTooLarge',
   'fileEmpty',
@@ -215,7 +214,6 @@ const commonErrors = [
   'unavailable',
 ] as const;
 
-/** Rows that both routes for uploads have. */
 const uploadErrors = [...commonErrors, 'unsupportedMediaType', 'severalFiles', 'malformedMultipart'] as const;
 
 const clean: z.infer<typeof ScanResult> = {

@@ -7,7 +7,6 @@ import type { Account, Content } from '../content.js';
 import { blockSize, copyInto, createArena } from './arena.js';
 import { createWaitingLine } from './waiters.js';
 
-/** A `Lender`. */
 export type UploadMemory = ReturnType<typeof createUploadMemory>;
 
 interface MemoryOptions {
@@ -304,15 +303,12 @@ export function createUploadMemory(options: MemoryOptions) {
     get waitingBytes(): number {
       return waitingBytes;
     },
-    /** Contents that wait for memory. */
     get waiting(): number {
       return waiters.size;
     },
-    /** Accounts that have any. */
     get accounts(): number {
       return busyAccounts;
     },
-    /** What the account that has most has. */
     get largestAccountBytes(): number {
       let most = 0;
       for (const account of accounts.values()) most = Math.max(most, account.sharedBytes + account.finishingBytes);

@@ -119,7 +119,6 @@ function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedSc
   }
 
   return {
-    /** What dead processes of this node have left. */
     async takeOver(): Promise<void> {
       await store.adopt(unknown);
       if (unknown.size === 0) return;

@@ -153,7 +153,6 @@ export class Runner {
     };
   }
 
-  /** For the scan: a thread is at it. */
   began({ id }: Accepted): void {
     const job = this.#running.get(id);
     if (job === undefined || job.timer !== null) return;
@@ -178,7 +177,6 @@ export class Runner {
     return true;
   }
 
-  /** For the scan: its row is recorded. */
   ended({ id }: Accepted): void {
     this.#left(id);
     this.#options.onRecorded(id);

@@ -36,7 +36,6 @@ export interface RedisConnection extends RedisCommands {
 }
 
 interface RedisSettings {
-  /** As REDIS_URL has it. */
   readonly url: string;
   /** Awaited before Redis is used again after it was away, and before its first use. Redis may go away meanwhile: then it is called again. It doesn't reject. */
   readonly onReturn: () => Promise<void>;

@@ -194,16 +194,11 @@ function namesOf(text: string): string[] {
   return names;
 }
 
-interface Reader {
-  number(): number;
-  text(): string;
-}
-
 /**
  * Numbers are their count of digits, then the digits, the lowest first; a text is a bar, the count of its bytes, then two digits for each.
  * A digit is a character from "`" (0) to "o" (15). Throws RangeError where it is none.
  */
-function readerOf(text: string): Reader {
+function readerOf(text: string): { number(): number; text(): string } {
   let at = 0;
   const digit = (): number => {
     const value = text.charCodeAt(at) - 0x60;

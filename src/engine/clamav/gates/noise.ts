@@ -16,7 +16,6 @@ const SCANS_PER_HIT_MAX = 2_000;
 /** Of contents that are looked at twice. A signature without a gate has some hundred in common with them: no more than that many signatures at a load. */
 const WINDOWS_A_LOAD = 20_000;
 
-/** Which gates are given up. */
 export interface NoiseRule {
   /** Those that hit in vain so often at least. */
   readonly leastTimes: number;

@@ -334,7 +334,6 @@ const WINDOWS_MAX = 1_000_000;
 /** What is in fewer contents stays a gate: a second look costs about as much as so many signatures that every content is asked about. */
 const CONTENTS_PER_HIT_MAX = 2_000;
 
-/** Which windows clean content has. */
 export interface LearnedWindows {
   /** Of what is known; null: nothing is. */
   readonly digest: string | null;

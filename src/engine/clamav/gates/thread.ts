@@ -16,7 +16,6 @@ export type ThreadOrder =
   | { readonly wants: 'windows'; readonly directories: readonly string[]; readonly directory: string }
   | { readonly wants: 'needs'; readonly directory: string; readonly lines: readonly string[] };
 
-/** What comes from it. */
 export type ThreadMessage<Result> =
   | { readonly kind: 'progress'; readonly fraction: number }
   | { readonly kind: 'result'; readonly result: Result };

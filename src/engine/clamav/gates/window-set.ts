@@ -16,7 +16,6 @@ export interface WindowSet {
   has(window: HashedWindow): boolean;
 }
 
-/** What is kept of a set. */
 export interface StoredSet {
   readonly seed: number;
   /** Bits of a fingerprint, at most 8. */
