@@ -1,7 +1,14 @@
 // Who is signed in: a bearer token or the cookie in, the caller with a live session out, or the account of a trusted issuer's subject; the
 // cookies, and what another site's page may not do.
 import { Failure, Unavailable } from '../errors.js';
-import { type Authenticate, type Caller, type GuardedOperation, type LikelyUser, withGuards } from '../http/caller.js';
+import {
+  type Authenticate,
+  type Caller,
+  type GuardedOperation,
+  isReading,
+  type LikelyUser,
+  withGuards,
+} from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Route } from '../http/router.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
@@ -240,7 +247,7 @@ interface OpenRoute extends Omit<Route, 'operation'> {
 export function fromHere(baseUrl: string | null, routes: readonly OpenRoute[]): Route[] {
   return routes.map((route) => ({
     ...route,
-    operation: withGuards(route, 'anybody', route.method === 'GET' ? [] : ['crossSite', 'unavailable']),
+    operation: withGuards(route, 'anybody', isReading(route) ? [] : ['crossSite', 'unavailable']),
     handle(exchange, parameters) {
       if (isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
       return route.handle(exchange, parameters);

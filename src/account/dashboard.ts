@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { freePlanOf, type Plans } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
-import type { CallerRoute, GuardedOperation } from '../http/caller.js';
+import { type CallerRoute, callerRoute, type GuardedOperation } from '../http/caller.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { Log } from '../log.js';
@@ -43,9 +43,6 @@ interface UserRouteParts {
   readonly verifyCurrent: VerifyCurrent;
 }
 
-const PATH = '/web/users/me';
-const SESSIONS_PATH = `${PATH}/sessions`;
-
 const Changes = z
   .strictObject({
     name: SomeNameField.optional(),
@@ -70,40 +67,30 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
   const { sqlOf, plans, verifyCurrent } = parts;
 
   return [
-    {
-      method: 'GET',
-      path: PATH,
-      operation: showOperation,
-      async handle({ userId, twoFactor }) {
-        const user = await findUser(sqlOf(userId), userId);
-        if (user === null) throw new Failure('tokenInvalid');
-        return jsonReply(200, { ...userView(user, plans), twoFactor });
-      },
-    },
-    {
-      method: 'PUT',
-      path: PATH,
-      operation: changeOperation,
-      async handle(caller, exchange) {
-        const { name, email, newPassword, currentPassword } = await readJson(exchange, Changes);
-        const sql = sqlOf(caller.userId);
-        const isSecured = email !== undefined || newPassword !== undefined;
-        const verifiedHash =
-          isSecured && currentPassword !== undefined ? await verifyCurrent(sql, caller, currentPassword) : null;
-        const passwordHash = newPassword === undefined ? null : await hashPassword(newPassword, [caller.userId]);
-        const change = { name: name ?? null, email: email ?? null, passwordHash, verifiedHash };
-        const onNewPassword = (tx: Queries) => endOtherSessions(tx, caller.userId, caller.sessionId);
-        const result = await changeUser(sql, caller.userId, change, onNewPassword);
-        switch (result.outcome) {
-          case 'emailTaken':
-            throw new Failure('conflict', 'email: this address has an account');
-          case 'notAsVerified':
-            throw verifiedHash === null ? new Failure('tokenInvalid') : wrongPassword();
-          case 'changed':
-            return jsonReply(200, { ...userView(result.user, plans), twoFactor: caller.twoFactor });
-        }
-      },
-    },
+    callerRoute('GET /web/users/me', showOperation, async ({ userId, twoFactor }) => {
+      const user = await findUser(sqlOf(userId), userId);
+      if (user === null) throw new Failure('tokenInvalid');
+      return jsonReply(200, { ...userView(user, plans), twoFactor });
+    }),
+    callerRoute('PUT /web/users/me', changeOperation, async (caller, exchange) => {
+      const { name, email, newPassword, currentPassword } = await readJson(exchange, Changes);
+      const sql = sqlOf(caller.userId);
+      const isSecured = email !== undefined || newPassword !== undefined;
+      const verifiedHash =
+        isSecured && currentPassword !== undefined ? await verifyCurrent(sql, caller, currentPassword) : null;
+      const passwordHash = newPassword === undefined ? null : await hashPassword(newPassword, [caller.userId]);
+      const change = { name: name ?? null, email: email ?? null, passwordHash, verifiedHash };
+      const onNewPassword = (tx: Queries) => endOtherSessions(tx, caller.userId, caller.sessionId);
+      const result = await changeUser(sql, caller.userId, change, onNewPassword);
+      switch (result.outcome) {
+        case 'emailTaken':
+          throw new Failure('conflict', 'email: this address has an account');
+        case 'notAsVerified':
+          throw verifiedHash === null ? new Failure('tokenInvalid') : wrongPassword();
+        case 'changed':
+          return jsonReply(200, { ...userView(result.user, plans), twoFactor: caller.twoFactor });
+      }
+    }),
   ];
 }
 
@@ -137,33 +124,24 @@ const EndAll = z.strictObject({
 
 function createSessionRoutes({ sqlOf, now }: { readonly sqlOf: SqlOf; readonly now: () => number }): CallerRoute[] {
   return [
-    {
-      method: 'GET',
-      path: SESSIONS_PATH,
-      operation: listOperation,
-      handle: async (caller) => jsonReply(200, await listSessions(sqlOf(caller.userId), caller, now())),
-    },
-    {
-      method: 'DELETE',
-      path: `${SESSIONS_PATH}/{sessionId}`,
-      operation: endOperation,
-      async handle({ userId }, _exchange, { sessionId }) {
+    callerRoute('GET /web/users/me/sessions', listOperation, async (caller) =>
+      jsonReply(200, await listSessions(sqlOf(caller.userId), caller, now())),
+    ),
+    callerRoute(
+      'DELETE /web/users/me/sessions/{sessionId}',
+      endOperation,
+      async ({ userId }, _exchange, { sessionId }) => {
         const id = Id.safeParse(sessionId);
         const ended = id.success && (await endSession(sqlOf(userId), userId, id.data));
         if (!ended) throw new Failure('notFound', 'the session');
         return noContent;
       },
-    },
-    {
-      method: 'DELETE',
-      path: SESSIONS_PATH,
-      operation: endAllOperation,
-      async handle({ userId, sessionId }, exchange) {
-        const { keepCurrent } = readQuery(exchange, EndAll);
-        await endSessions(sqlOf(userId), userId, keepCurrent ? sessionId : null);
-        return noContent;
-      },
-    },
+    ),
+    callerRoute('DELETE /web/users/me/sessions', endAllOperation, async ({ userId, sessionId }, exchange) => {
+      const { keepCurrent } = readQuery(exchange, EndAll);
+      await endSessions(sqlOf(userId), userId, keepCurrent ? sessionId : null);
+      return noContent;
+    }),
   ];
 }
 

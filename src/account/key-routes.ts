@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { KEY_SCOPES, type KeyLimits, limitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import type { Caller, CallerRoute, GuardedOperation } from '../http/caller.js';
+import { type Caller, type CallerRoute, callerRoute, type GuardedOperation } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
@@ -119,7 +119,6 @@ const NewKeyView = KeyView.extend({
   value: KeyView.shape.value.describe('Send it as X-API-KEY: 32 hexadecimal characters'),
 }).meta({ id: 'NewApiKey' });
 
-const PATH = '/web/keys';
 const NewKey = z.strictObject({ name: SomeNameField, ...LimitFields }).meta({ id: 'ApiKeySettings' });
 const ChangedKey = z
   .strictObject({ name: SomeNameField.nullable().optional(), ...LimitFields })
@@ -132,59 +131,39 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
     return { hourlyLimit: limitOf(plans, { plan, ownLimit, isSuspended: false }), nowMs: now() };
   };
   return [
-    {
-      method: 'GET',
-      path: `${PATH}/me`,
-      operation: listOperation,
-      async handle({ userId }) {
-        await settled(userId);
-        return jsonReply(200, (await listKeys(sqlOf(userId), userId)).map(listedView));
-      },
-    },
-    {
-      method: 'POST',
-      path: PATH,
-      operation: createOperation,
-      async handle(caller, exchange) {
-        const { userId } = caller;
-        const { name, ...fields } = await readJson(exchange, NewKey);
-        const limits = { ...NO_LIMITS, ...limitsIn(fields, within(caller)) };
-        const sql = sqlOf(userId);
-        await throttle.require(sql, [[keyCreationsOfUser, userId]]);
-        const key = await sql.transaction('readCommitted', (tx) => createKeyWithinLimit(tx, { userId, name, limits }));
-        if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
-        return jsonReply(201, createdView(key));
-      },
-    },
-    {
-      method: 'PUT',
-      path: `${PATH}/{uuid}`,
-      operation: changeOperation,
-      async handle(caller, exchange, { uuid }) {
-        const { userId } = caller;
-        const { name, ...fields } = await readJson(exchange, ChangedKey);
-        const change = { ...(typeof name === 'string' ? { name } : {}), ...limitsIn(fields, within(caller)) };
-        const sql = sqlOf(userId);
-        await throttle.require(sql, [[keyChangesOfUser, userId]]);
-        const keyId = z.guid().safeParse(uuid);
-        await settled(userId);
-        const key = keyId.success ? await changeKey(sql, admission, { userId, keyId: keyId.data }, change) : null;
-        if (key === null) throw new Failure('notFound', 'the key');
-        return jsonReply(200, listedView(key));
-      },
-    },
-    {
-      method: 'DELETE',
-      path: `${PATH}/{uuid}`,
-      operation: revokeOperation,
-      async handle({ userId }, _exchange, { uuid = '' }) {
-        const sql = sqlOf(userId);
-        await throttle.require(sql, [[keyEndsOfUser, userId]]);
-        // What was sent may be a key that works: it isn't repeated.
-        if ((await endKey(sql, admission, userId, uuid)) === null) throw new Failure('notFound', 'the key');
-        return noContent;
-      },
-    },
+    callerRoute('GET /web/keys/me', listOperation, async ({ userId }) => {
+      await settled(userId);
+      return jsonReply(200, (await listKeys(sqlOf(userId), userId)).map(listedView));
+    }),
+    callerRoute('POST /web/keys', createOperation, async (caller, exchange) => {
+      const { userId } = caller;
+      const { name, ...fields } = await readJson(exchange, NewKey);
+      const limits = { ...NO_LIMITS, ...limitsIn(fields, within(caller)) };
+      const sql = sqlOf(userId);
+      await throttle.require(sql, [[keyCreationsOfUser, userId]]);
+      const key = await sql.transaction('readCommitted', (tx) => createKeyWithinLimit(tx, { userId, name, limits }));
+      if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
+      return jsonReply(201, createdView(key));
+    }),
+    callerRoute('PUT /web/keys/{uuid}', changeOperation, async (caller, exchange, { uuid }) => {
+      const { userId } = caller;
+      const { name, ...fields } = await readJson(exchange, ChangedKey);
+      const change = { ...(typeof name === 'string' ? { name } : {}), ...limitsIn(fields, within(caller)) };
+      const sql = sqlOf(userId);
+      await throttle.require(sql, [[keyChangesOfUser, userId]]);
+      const keyId = z.guid().safeParse(uuid);
+      await settled(userId);
+      const key = keyId.success ? await changeKey(sql, admission, { userId, keyId: keyId.data }, change) : null;
+      if (key === null) throw new Failure('notFound', 'the key');
+      return jsonReply(200, listedView(key));
+    }),
+    callerRoute('DELETE /web/keys/{uuid}', revokeOperation, async ({ userId }, _exchange, { uuid = '' }) => {
+      const sql = sqlOf(userId);
+      await throttle.require(sql, [[keyEndsOfUser, userId]]);
+      // What was sent may be a key that works: it isn't repeated.
+      if ((await endKey(sql, admission, userId, uuid)) === null) throw new Failure('notFound', 'the key');
+      return noContent;
+    }),
   ];
 }
 

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { z } from 'zod';
 import { Failure } from '../errors.js';
-import type { Caller, CallerRoute, GuardedOperation } from '../http/caller.js';
+import { type Caller, type CallerRoute, callerRoute, type GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody } from '../http/openapi.js';
@@ -141,7 +141,6 @@ export type DeleteOwn = (owner: {
   readonly address: string;
 }) => Promise<void>;
 
-const PATH = '/web/users/me';
 /** Six digits, or a recovery code. */
 const CodeField = z.string().min(1, 'must not be empty').max(64, 'is too long');
 const Password = z.strictObject({ currentPassword: PasswordField }).meta({ id: 'CurrentPassword' });
@@ -161,64 +160,44 @@ export function createProtectionRoutes(parts: ProtectionRouteParts): CallerRoute
 function createTwoFactorRoutes(parts: ProtectionRouteParts): CallerRoute[] {
   const { sqlOf, throttle, verifyCurrent, now } = parts;
   return [
-    {
-      method: 'POST',
-      path: `${PATH}/two-factor`,
-      operation: beginOperation,
-      async handle(caller, exchange) {
-        const user = await provenUser(parts, caller, exchange);
-        return jsonReply(200, await beginTwoFactor(sqlOf(caller.userId), user));
-      },
-    },
-    {
-      method: 'POST',
-      path: `${PATH}/two-factor/confirmation`,
-      operation: confirmOperation,
-      async handle(caller, exchange) {
-        const { code } = await readJson(exchange, Code);
-        const sql = sqlOf(caller.userId);
-        await throttle.require(sql, [[codesOfAccount, caller.userId]]);
-        const confirmed = await confirmTwoFactor(sql, caller, code, now());
-        switch (confirmed.outcome) {
-          case 'notBegun':
-            throw new Failure('conflict', 'No second factor was asked for');
-          case 'codeWrong':
-            throw wrongCode();
-          case 'on':
-            return jsonReply(200, { recoveryCodes: confirmed.recoveryCodes });
-        }
-      },
-    },
-    {
-      method: 'POST',
-      path: `${PATH}/two-factor/removal`,
-      operation: removeOperation,
-      async handle(caller, exchange) {
-        const { currentPassword, code } = await readJson(exchange, PasswordAndCode);
-        const sql = sqlOf(caller.userId);
-        await verifyCurrent(sql, caller, currentPassword);
-        const guess: Attempt = [codesOfAccount, caller.userId];
-        await throttle.require(sql, [guess]);
-        if (!(await acceptCode(sql, caller.userId, code, now()))) throw wrongCode();
-        await sql.transaction('readCommitted', (tx) => endTwoFactor(tx, caller.userId));
-        await throttle.giveBack(sql, [guess]);
-        return noContent;
-      },
-    },
+    callerRoute('POST /web/users/me/two-factor', beginOperation, async (caller, exchange) => {
+      const user = await provenUser(parts, caller, exchange);
+      return jsonReply(200, await beginTwoFactor(sqlOf(caller.userId), user));
+    }),
+    callerRoute('POST /web/users/me/two-factor/confirmation', confirmOperation, async (caller, exchange) => {
+      const { code } = await readJson(exchange, Code);
+      const sql = sqlOf(caller.userId);
+      await throttle.require(sql, [[codesOfAccount, caller.userId]]);
+      const confirmed = await confirmTwoFactor(sql, caller, code, now());
+      switch (confirmed.outcome) {
+        case 'notBegun':
+          throw new Failure('conflict', 'No second factor was asked for');
+        case 'codeWrong':
+          throw wrongCode();
+        case 'on':
+          return jsonReply(200, { recoveryCodes: confirmed.recoveryCodes });
+      }
+    }),
+    callerRoute('POST /web/users/me/two-factor/removal', removeOperation, async (caller, exchange) => {
+      const { currentPassword, code } = await readJson(exchange, PasswordAndCode);
+      const sql = sqlOf(caller.userId);
+      await verifyCurrent(sql, caller, currentPassword);
+      const guess: Attempt = [codesOfAccount, caller.userId];
+      await throttle.require(sql, [guess]);
+      if (!(await acceptCode(sql, caller.userId, code, now()))) throw wrongCode();
+      await sql.transaction('readCommitted', (tx) => endTwoFactor(tx, caller.userId));
+      await throttle.giveBack(sql, [guess]);
+      return noContent;
+    }),
   ];
 }
 
 function createDeletionRoute(parts: ProtectionRouteParts): CallerRoute {
-  return {
-    method: 'POST',
-    path: `${PATH}/deletion`,
-    operation: deleteOperation,
-    async handle(caller, exchange) {
-      const user = await provenUser(parts, caller, exchange);
-      await parts.deleteAccount({ userId: user.id, email: user.email, address: parts.addressOf(exchange) });
-      return noContent;
-    },
-  };
+  return callerRoute('POST /web/users/me/deletion', deleteOperation, async (caller, exchange) => {
+    const user = await provenUser(parts, caller, exchange);
+    await parts.deleteAccount({ userId: user.id, email: user.email, address: parts.addressOf(exchange) });
+    return noContent;
+  });
 }
 
 /** Whose account it is, after the password was said again. Throws Failure. */

@@ -202,8 +202,8 @@ export function createResetRoutes(parts: ResetRouteParts): Route[] {
   }
 
   return fromHere(baseUrl, [
-    { method: 'POST', path: '/web/auth/reset-request', operation: requestOperation, handle: request },
-    { method: 'POST', path: '/web/auth/reset', operation: resetOperation, handle: reset },
+    { name: 'POST /web/auth/reset-request', operation: requestOperation, handle: request },
+    { name: 'POST /web/auth/reset', operation: resetOperation, handle: reset },
   ]);
 }
 

@@ -61,22 +61,16 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
 
   // Another site's page may not sign its visitor in or out either.
   return fromHere(baseUrl, [
-    { method: 'POST', path: '/web/auth/register', operation: registerOperation, handle: register },
-    { method: 'POST', path: '/web/auth/login', operation: loginOperation, handle: login },
-    { method: 'POST', path: '/web/auth/refresh', operation: refreshOperation, handle: refresh },
-    { method: 'POST', path: '/web/auth/logout', operation: logoutOperation, handle: logout },
+    { name: 'POST /web/auth/register', operation: registerOperation, handle: register },
+    { name: 'POST /web/auth/login', operation: loginOperation, handle: login },
+    { name: 'POST /web/auth/refresh', operation: refreshOperation, handle: refresh },
+    { name: 'POST /web/auth/logout', operation: logoutOperation, handle: logout },
     {
-      method: 'GET',
-      path: '/web/auth/registration',
+      name: 'GET /web/auth/registration',
       operation: registrationOperation,
       handle: () => jsonReply(200, { registration, passwordMail }),
     },
-    {
-      method: 'GET',
-      path: '/.well-known/jwks.json',
-      operation: jwksOperation,
-      handle: () => jsonReply(200, tokens.jwks()),
-    },
+    { name: 'GET /.well-known/jwks.json', operation: jwksOperation, handle: () => jsonReply(200, tokens.jwks()) },
   ]);
 }
 

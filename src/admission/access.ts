@@ -3,7 +3,13 @@
 import { z } from 'zod';
 import { KEY_SCOPES, type KeyScope, limitOf, type Plans, SUSPENDED_LIMIT } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import type { AuthenticateKey, CallerRoute, GuardedOperation, KeyRoute } from '../http/caller.js';
+import {
+  type AuthenticateKey,
+  type CallerRoute,
+  callerRoute,
+  type GuardedOperation,
+  type KeyRoute,
+} from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
 import { jsonAnswer } from '../http/openapi.js';
 import { READS_PER_SECOND } from '../limits.js';
@@ -161,8 +167,7 @@ const Account = z
 
 export function createAccountRoute({ admission, sqlOf }: AccountRouteParts): KeyRoute {
   return {
-    method: 'GET',
-    path: '/api/v1/account',
+    name: 'GET /api/v1/account',
     operation: {
       id: 'getAccount',
       summary: 'The account of the key, and what is left of its hour',
@@ -226,33 +231,23 @@ const Hours = z
   .meta({ id: 'QuotaHours' });
 
 export function createQuotaRoutes({ admission, plans }: QuotaRouteParts): CallerRoute[] {
-  const now: CallerRoute = {
-    method: 'GET',
-    path: '/web/quota',
-    operation: quotaOperation,
-    async handle({ userId, plan, ownLimit }) {
-      const quota = await admission.quotaOf({
-        userId,
-        hourlyLimit: limitOf(plans, { plan, ownLimit, isSuspended: false }),
-      });
-      const { limit, remaining, resetEpochSeconds: resetTime } = quota;
-      const hour: z.infer<typeof Hour> = { limit, remaining, resetTime };
-      return jsonReply(200, hour);
-    },
-  };
-  const hours: CallerRoute = {
-    method: 'GET',
-    path: '/web/quota/hours',
-    operation: hoursOperation,
-    async handle({ userId }) {
-      const day = await guarded(admission.lastDay(userId));
-      const view: z.infer<typeof Hours> = day.map(({ windowStartSeconds, ...counts }) => ({
-        hour: wireTime(new Date(windowStartSeconds * 1000)),
-        ...counts,
-      }));
-      return jsonReply(200, view);
-    },
-  };
+  const now: CallerRoute = callerRoute('GET /web/quota', quotaOperation, async ({ userId, plan, ownLimit }) => {
+    const quota = await admission.quotaOf({
+      userId,
+      hourlyLimit: limitOf(plans, { plan, ownLimit, isSuspended: false }),
+    });
+    const { limit, remaining, resetEpochSeconds: resetTime } = quota;
+    const hour: z.infer<typeof Hour> = { limit, remaining, resetTime };
+    return jsonReply(200, hour);
+  });
+  const hours: CallerRoute = callerRoute('GET /web/quota/hours', hoursOperation, async ({ userId }) => {
+    const day = await guarded(admission.lastDay(userId));
+    const view: z.infer<typeof Hours> = day.map(({ windowStartSeconds, ...counts }) => ({
+      hour: wireTime(new Date(windowStartSeconds * 1000)),
+      ...counts,
+    }));
+    return jsonReply(200, view);
+  });
   return [now, hours];
 }
 

@@ -1,11 +1,11 @@
 // /web/billing/**: what the signed-in user pays for, and the ways to change it; and POST /webhooks/stripe: what happened is read from Stripe again, once per event.
 import { z } from 'zod';
 import { Failure, Unavailable } from '../errors.js';
-import type { CallerRoute, GuardedOperation } from '../http/caller.js';
+import { type CallerRoute, callerRoute, type GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readJson, readOptionalJson, receiveBytes } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
-import type { Route } from '../http/router.js';
+import { type Route, route } from '../http/router.js';
 import type { Reply } from '../http/wire.js';
 import { WEBHOOK_BODY_BYTES } from '../limits.js';
 import type { Log } from '../log.js';
@@ -41,41 +41,21 @@ export function createBillingRoutes(billing: Billing): CallerRoute[] {
   }
 
   return [
-    {
-      method: 'GET',
-      path: '/web/billing/me',
-      operation: meOperation,
-      handle: async ({ userId }) => jsonReply(200, await billing.me(userId)),
-    },
-    {
-      method: 'POST',
-      path: '/web/billing/checkout-session',
-      operation: checkoutOperation,
-      async handle({ userId }, exchange) {
-        begin(userId);
-        const { plan } = await readJson(exchange, checkoutBody);
-        return jsonReply(200, await billing.checkout(userId, plan));
-      },
-    },
-    {
-      method: 'POST',
-      path: '/web/billing/portal-session',
-      operation: portalOperation,
-      async handle({ userId }) {
-        begin(userId);
-        return jsonReply(200, await billing.portal(userId));
-      },
-    },
-    {
-      method: 'POST',
-      path: '/web/billing/sync',
-      operation: syncOperation,
-      async handle({ userId }, exchange) {
-        begin(userId);
-        const { checkoutSessionId } = await readOptionalJson(exchange, syncBody);
-        return jsonReply(200, await billing.sync(userId, checkoutSessionId ?? null));
-      },
-    },
+    callerRoute('GET /web/billing/me', meOperation, async ({ userId }) => jsonReply(200, await billing.me(userId))),
+    callerRoute('POST /web/billing/checkout-session', checkoutOperation, async ({ userId }, exchange) => {
+      begin(userId);
+      const { plan } = await readJson(exchange, checkoutBody);
+      return jsonReply(200, await billing.checkout(userId, plan));
+    }),
+    callerRoute('POST /web/billing/portal-session', portalOperation, async ({ userId }) => {
+      begin(userId);
+      return jsonReply(200, await billing.portal(userId));
+    }),
+    callerRoute('POST /web/billing/sync', syncOperation, async ({ userId }, exchange) => {
+      begin(userId);
+      const { checkoutSessionId } = await readOptionalJson(exchange, syncBody);
+      return jsonReply(200, await billing.sync(userId, checkoutSessionId ?? null));
+    }),
   ];
 }
 
@@ -122,12 +102,7 @@ interface WebhookParts {
 }
 
 export function createWebhookRoute(parts: WebhookParts): Route {
-  return {
-    method: 'POST',
-    path: '/webhooks/stripe',
-    operation,
-    handle: (exchange) => answering(parts.log, () => handle(parts, exchange)),
-  };
+  return route('POST /webhooks/stripe', operation, (exchange) => answering(parts.log, () => handle(parts, exchange)));
 }
 
 async function handle({ billing, sql, log, now }: WebhookParts, exchange: Exchange): Promise<Reply> {

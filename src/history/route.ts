@@ -1,11 +1,11 @@
 // GET /web/scans/stats and below: the signed-in user's history and its statistics, never anybody else's.
 import { z } from 'zod';
 import { Failure } from '../errors.js';
-import type { CallerRoute, GuardedOperation } from '../http/caller.js';
+import { type CallerRoute, callerRoute, type GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
-import type { PathParameters } from '../http/router.js';
+import type { PathParameters, RouteName } from '../http/router.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-text.js';
@@ -41,28 +41,23 @@ export function createHistoryRoutes(parts: HistoryRouteParts): CallerRoute[] {
     createExportRoute({ sqlOf, log, onItsWay }),
     keyUsageRoute(parts),
     ...statisticsRoutes(parts),
-    {
-      method: 'GET',
-      path: '/web/scans/stats',
-      operation: pageOperation,
-      async handle(caller, exchange) {
-        const asked = readQuery(exchange, pageQuery);
-        await onItsWay.settled(caller.userId);
-        const { rows, total } = await findScans(sqlOf(caller.userId), caller.userId, asked).catch(unavailableWhenSlow);
-        const names = await namesOfKeys(sqlOf(caller.userId), caller.userId, rows);
-        const totalPages = Math.ceil(total / asked.size);
-        const page: z.infer<typeof Page> = {
-          content: rows.map((row) => wireRow(row, names)),
-          page: asked.page,
-          size: asked.size,
-          totalElements: total,
-          totalPages,
-          first: asked.page === 0,
-          last: asked.page >= totalPages - 1,
-        };
-        return jsonReply(200, page);
-      },
-    },
+    callerRoute('GET /web/scans/stats', pageOperation, async (caller, exchange) => {
+      const asked = readQuery(exchange, pageQuery);
+      await onItsWay.settled(caller.userId);
+      const { rows, total } = await findScans(sqlOf(caller.userId), caller.userId, asked).catch(unavailableWhenSlow);
+      const names = await namesOfKeys(sqlOf(caller.userId), caller.userId, rows);
+      const totalPages = Math.ceil(total / asked.size);
+      const page: z.infer<typeof Page> = {
+        content: rows.map((row) => wireRow(row, names)),
+        page: asked.page,
+        size: asked.size,
+        totalElements: total,
+        totalPages,
+        first: asked.page === 0,
+        last: asked.page >= totalPages - 1,
+      };
+      return jsonReply(200, page);
+    }),
   ];
 }
 
@@ -75,37 +70,32 @@ type ReadQuestion = (
 
 function countsRoute(
   { sqlOf, onItsWay }: Pick<HistoryRouteParts, 'sqlOf' | 'onItsWay'>,
-  path: string,
+  name: RouteName,
   operation: GuardedOperation,
   read: ReadQuestion,
 ): CallerRoute {
-  return {
-    method: 'GET',
-    path,
-    operation,
-    async handle({ userId }, exchange, parameters) {
-      const ask = read(userId, exchange, parameters);
-      await onItsWay.settled(userId);
-      const counts = await guarded(ask(sqlOf(userId)));
-      if (counts === null) throw new Failure('notFound', 'the key');
-      return jsonReply(200, counts);
-    },
-  };
+  return callerRoute(name, operation, async ({ userId }, exchange, parameters) => {
+    const ask = read(userId, exchange, parameters);
+    await onItsWay.settled(userId);
+    const counts = await guarded(ask(sqlOf(userId)));
+    if (counts === null) throw new Failure('notFound', 'the key');
+    return jsonReply(200, counts);
+  });
 }
 
 function statisticsRoutes(parts: HistoryRouteParts): CallerRoute[] {
   const { now } = parts;
   return [
-    countsRoute(parts, '/web/scans/stats/donuts', donutOperation, (userId, exchange) => {
+    countsRoute(parts, 'GET /web/scans/stats/donuts', donutOperation, (userId, exchange) => {
       const range = donutRange(readQuery(exchange, donutQuery), now());
       if (range === null) throw new Failure('badRequest', 'startDate: must not be after endDate');
       return (sql) => countVerdicts(sql, userId, range.startMs, range.endMs);
     }),
-    countsRoute(parts, '/web/scans/stats/daily', dailyOperation, (userId, exchange) => {
+    countsRoute(parts, 'GET /web/scans/stats/daily', dailyOperation, (userId, exchange) => {
       readQuery(exchange, noQuery);
       return (sql) => outcomeDays(sql, userId, now());
     }),
-    countsRoute(parts, '/web/scans/stats/monthly', monthlyOperation, (userId, exchange) => {
+    countsRoute(parts, 'GET /web/scans/stats/monthly', monthlyOperation, (userId, exchange) => {
       readQuery(exchange, noQuery);
       const months = lastMonths(now());
       return async (sql) => {
@@ -190,16 +180,11 @@ const monthlyOperation = operation(
 );
 
 function createDetailRoute(find: FindScan, sqlOf: SqlOf): CallerRoute {
-  return {
-    method: 'GET',
-    path: '/web/scans/{id}',
-    operation: detailOperation,
-    async handle({ userId }, _exchange, { id }) {
-      const scan = await find(userId, id);
-      if (scan === null) throw new Failure('notFound', 'the scan');
-      return jsonReply(200, wireDetail(scan, await namesOfKeys(sqlOf(userId), userId, [scan])));
-    },
-  };
+  return callerRoute('GET /web/scans/{id}', detailOperation, async ({ userId }, _exchange, { id }) => {
+    const scan = await find(userId, id);
+    if (scan === null) throw new Failure('notFound', 'the scan');
+    return jsonReply(200, wireDetail(scan, await namesOfKeys(sqlOf(userId), userId, [scan])));
+  });
 }
 
 const detailOperation: GuardedOperation = {
@@ -232,7 +217,7 @@ type KeyUsage = z.infer<typeof KeyUsage>;
 
 /** GET /web/keys/{uuid}/usage: what came of the scans of one key of the signed-in user's, by day. */
 function keyUsageRoute(parts: HistoryRouteParts): CallerRoute {
-  return countsRoute(parts, '/web/keys/{uuid}/usage', usageOperation, (userId, exchange, { uuid }) => {
+  return countsRoute(parts, 'GET /web/keys/{uuid}/usage', usageOperation, (userId, exchange, { uuid }) => {
     const { days } = readQuery(exchange, keyUsageQuery);
     const keyId = z.guid().safeParse(uuid);
     if (!keyId.success) throw new Failure('notFound', 'the key');

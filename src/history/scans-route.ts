@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Engine } from '../engine/engine.js';
 import { Failure, Unavailable } from '../errors.js';
-import type { CallerRoute, GuardedOperation, KeyRoute } from '../http/caller.js';
+import { type CallerRoute, callerRoute, type GuardedOperation, type KeyRoute, keyRoute } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/wire.js';
@@ -105,58 +105,43 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
   }
 
   return [
-    {
-      method: 'GET',
-      path: '/api/v1/scans',
-      operation: listOperation,
-      async handle({ userId }, exchange) {
-        const { from: fromMs, to: beforeMs, limit, cursor = null, ...filters } = readQuery(exchange, listQuery);
-        await onItsWay.settled(userId);
-        // One more says whether there is a next page.
-        const request = { ...filters, fromMs, beforeMs, after: cursor, limit: limit + 1 };
-        // Those that have not ended go first: what ends between the two questions is in the history by the second one.
-        const pending = isOfEnded(filters) ? [] : await parts.pending.list(userId, request);
-        const ended = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
-        const found = merged(ended, pending.map(pendingRow));
-        const scans = found.slice(0, limit);
-        const page: z.infer<typeof ScanPage> = {
-          content: await viewsOf(userId, scans),
-          next: found.length > limit ? (scans.at(-1)?.id ?? null) : null,
-        };
-        return jsonReply(200, page);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/api/v1/scans/{id}',
-      operation: scanOperation,
-      async handle({ userId }, exchange, { id }) {
-        const { wait } = readQuery(exchange, waitQuery);
-        const seen = await find(userId, id);
-        if (seen?.pending !== undefined && wait > 0) {
-          await parts.waits.until(userId, seen.id, wait * 1000, exchange.signal());
-        }
-        const scan = seen?.pending === undefined || wait === 0 ? seen : await find(userId, id);
-        if (scan === null) throw new Failure('notFound', 'the scan');
-        const [view] = await viewsOf(userId, [scan]);
-        return jsonReply(200, view);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/api/v1/files/{sha256}',
-      operation: fileOperation,
-      async handle({ userId }, _exchange, { sha256 }) {
-        const known = Sha256.safeParse(sha256);
-        if (!known.success) throw new Failure('notFound', 'the file');
-        await onItsWay.settled(userId);
-        const request = { sha256: known.data, status: OK, after: null, limit: 1 };
-        const [scan] = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
-        if (scan === undefined) throw new Failure('notFound', 'the file');
-        const [view] = await viewsOf(userId, [scan]);
-        return jsonReply(200, { ...view, current: isCurrent(scan, parts.engine()) });
-      },
-    },
+    keyRoute('GET /api/v1/scans', listOperation, async ({ userId }, exchange) => {
+      const { from: fromMs, to: beforeMs, limit, cursor = null, ...filters } = readQuery(exchange, listQuery);
+      await onItsWay.settled(userId);
+      // One more says whether there is a next page.
+      const request = { ...filters, fromMs, beforeMs, after: cursor, limit: limit + 1 };
+      // Those that have not ended go first: what ends between the two questions is in the history by the second one.
+      const pending = isOfEnded(filters) ? [] : await parts.pending.list(userId, request);
+      const ended = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
+      const found = merged(ended, pending.map(pendingRow));
+      const scans = found.slice(0, limit);
+      const page: z.infer<typeof ScanPage> = {
+        content: await viewsOf(userId, scans),
+        next: found.length > limit ? (scans.at(-1)?.id ?? null) : null,
+      };
+      return jsonReply(200, page);
+    }),
+    keyRoute('GET /api/v1/scans/{id}', scanOperation, async ({ userId }, exchange, { id }) => {
+      const { wait } = readQuery(exchange, waitQuery);
+      const seen = await find(userId, id);
+      if (seen?.pending !== undefined && wait > 0) {
+        await parts.waits.until(userId, seen.id, wait * 1000, exchange.signal());
+      }
+      const scan = seen?.pending === undefined || wait === 0 ? seen : await find(userId, id);
+      if (scan === null) throw new Failure('notFound', 'the scan');
+      const [view] = await viewsOf(userId, [scan]);
+      return jsonReply(200, view);
+    }),
+    keyRoute('GET /api/v1/files/{sha256}', fileOperation, async ({ userId }, _exchange, { sha256 }) => {
+      const known = Sha256.safeParse(sha256);
+      if (!known.success) throw new Failure('notFound', 'the file');
+      await onItsWay.settled(userId);
+      const request = { sha256: known.data, status: OK, after: null, limit: 1 };
+      const [scan] = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
+      if (scan === undefined) throw new Failure('notFound', 'the file');
+      const [view] = await viewsOf(userId, [scan]);
+      return jsonReply(200, { ...view, current: isCurrent(scan, parts.engine()) });
+    }),
   ];
 }
 
@@ -251,27 +236,22 @@ export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): Caller
     }
   }
 
-  return {
-    method: 'GET',
-    path: '/web/scans/stats/export',
-    operation: exportOperation,
-    async handle({ userId }, exchange) {
-      const filters = readQuery(exchange, exportQuery);
-      if (!running.take(userId)) throw new Unavailable('exportsBusy');
-      // Before the answer begins: what is wrong with the query or the database is still an answer of its own.
-      const first = await onItsWay
-        .settled(userId)
-        .then(() => rowsOf(userId, filters, null))
-        .catch((error: unknown) => unavailableWhenSlow(error, 'exportSlow'))
-        .finally(() => running.giveBack(userId));
-      return {
-        status: 200,
-        headers: { 'Content-Disposition': 'attachment; filename="sluice-scans.csv"' },
-        contentType: 'text/csv; charset=utf-8',
-        body: pieces(userId, filters, first),
-      };
-    },
-  };
+  return callerRoute('GET /web/scans/stats/export', exportOperation, async ({ userId }, exchange) => {
+    const filters = readQuery(exchange, exportQuery);
+    if (!running.take(userId)) throw new Unavailable('exportsBusy');
+    // Before the answer begins: what is wrong with the query or the database is still an answer of its own.
+    const first = await onItsWay
+      .settled(userId)
+      .then(() => rowsOf(userId, filters, null))
+      .catch((error: unknown) => unavailableWhenSlow(error, 'exportSlow'))
+      .finally(() => running.giveBack(userId));
+    return {
+      status: 200,
+      headers: { 'Content-Disposition': 'attachment; filename="sluice-scans.csv"' },
+      contentType: 'text/csv; charset=utf-8',
+      body: pieces(userId, filters, first),
+    };
+  });
 }
 
 const columns: readonly (readonly [string, (row: ScanRow) => string | number | null])[] = [

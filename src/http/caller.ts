@@ -4,7 +4,7 @@ import type { KeyRules } from '../config/plans.js';
 import type { ErrorCode } from '../errors.js';
 import type { Exchange } from './exchange.js';
 import type { Operation } from './openapi.js';
-import { type Answered, type PathParameters, type Route, unknownQuery } from './router.js';
+import { type Answered, type PathParameters, type Route, type RouteName, unknownQuery } from './router.js';
 
 export interface Caller {
   readonly userId: string;
@@ -27,7 +27,7 @@ const JSON_ERRORS = ['badRequest', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpecte
 
 /** The operation with all that it can answer: `guards` before it is asked, and what the reading of a JSON body throws. */
 export function withGuards(
-  { operation }: { readonly method: Route['method']; readonly operation: GuardedOperation },
+  { operation }: { readonly operation: GuardedOperation },
   who: Operation['who'],
   guards: readonly ErrorCode[],
 ): Operation {
@@ -38,8 +38,7 @@ export function withGuards(
 
 /** A route of `/web/**`: it is asked only when an access token was accepted. */
 export interface CallerRoute {
-  readonly method: Route['method'];
-  readonly path: string;
+  readonly name: RouteName;
   readonly operation: GuardedOperation;
   /** Takes the body of a user (an id) who is likely to be the caller, while that is asked: nothing of it gets out before `handle`. Default: it waits. */
   begin?(userId: string, exchange: Exchange): Begun;
@@ -50,6 +49,14 @@ export interface CallerRoute {
     parameters: PathParameters,
     begun: Begun | null,
   ): Answered | Promise<Answered>;
+}
+
+export function callerRoute(name: RouteName, operation: GuardedOperation, handle: CallerRoute['handle']): CallerRoute {
+  return { name, operation, handle };
+}
+
+export function isReading({ name }: Pick<Route, 'name'>): boolean {
+  return name.startsWith('GET ');
 }
 
 interface Begun {
@@ -72,9 +79,8 @@ export function behindSignIn(
   likelyUser: LikelyUser = () => null,
 ): Route[] {
   return routes.map((route) => ({
-    method: route.method,
-    path: route.path,
-    operation: withGuards(route, 'user', route.method === 'GET' ? SIGN_IN_ERRORS : [...SIGN_IN_ERRORS, 'crossSite']),
+    name: route.name,
+    operation: withGuards(route, 'user', isReading(route) ? SIGN_IN_ERRORS : [...SIGN_IN_ERRORS, 'crossSite']),
     // Before the body is read: that of a caller who isn't signed in is not read at all, unless its token was accepted a moment before.
     async handle(exchange, parameters) {
       const userId = route.begin === undefined ? null : likelyUser(exchange);
@@ -104,10 +110,13 @@ interface KeyCaller {
 
 /** A route of `/api/**`: it is asked only when the key is live, and the account hasn't asked too often. */
 export interface KeyRoute {
-  readonly method: Route['method'];
-  readonly path: string;
+  readonly name: RouteName;
   readonly operation: GuardedOperation;
   handle(caller: KeyCaller, exchange: Exchange, parameters: PathParameters): Answered | Promise<Answered>;
+}
+
+export function keyRoute(name: RouteName, operation: GuardedOperation, handle: KeyRoute['handle']): KeyRoute {
+  return { name, operation, handle };
 }
 
 /** Throws Failure `keyMissing`, `keyInvalid`, `accountSuspended`, `scopeMissing`, `tooManyRequests` or `unavailable`. */
@@ -125,8 +134,7 @@ const KEY_ERRORS = [
 
 export function behindKey(routes: readonly KeyRoute[], authenticate: AuthenticateKey): Route[] {
   return routes.map((route) => ({
-    method: route.method,
-    path: route.path,
+    name: route.name,
     operation: withGuards(route, 'key', KEY_ERRORS),
     async handle(exchange, parameters) {
       const caller = await authenticate(exchange);

@@ -50,12 +50,13 @@ interface DocumentFacts {
 }
 
 export function openApiDocument(
-  routes: readonly { readonly method: string; readonly path: string; readonly operation: Operation | null }[],
+  routes: readonly { readonly name: string; readonly operation: Operation | null }[],
   { version, baseUrl }: DocumentFacts,
 ): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   const tags = new Map<string, string>(Object.entries(TAGS));
-  for (const { method, path, operation } of routes) {
+  for (const { name, operation } of routes) {
+    const [method = '', path = ''] = name.split(' ');
     if (operation === null) continue;
     if (!tags.has(operation.tag)) tags.set(operation.tag, `What is under ${operation.tag}.`);
     const id = operation.id ?? idOf(method, path);

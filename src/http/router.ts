@@ -8,10 +8,13 @@ import { failureReply, type Reply, Surprise } from './wire.js';
 export type PathParameters = Readonly<Record<string, string>>;
 const NO_PARAMETERS: PathParameters = {};
 
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+/** `POST /web/keys/{uuid}`, as log and metrics call a route. The path is as in OpenAPI; a parameter is one whole, non-empty segment. */
+export type RouteName = `${Method} ${string}`;
+
 export interface Route {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** As in OpenAPI: `/web/keys/{uuid}`; a parameter is one whole, non-empty segment. */
-  readonly path: string;
+  readonly name: RouteName;
   /** For the OpenAPI document; null: it isn't part of the API. */
   readonly operation: Operation | null;
   /** Null: it answers the exchange by itself, after this call. */
@@ -21,16 +24,8 @@ export interface Route {
 /** Null: not by the router. */
 export type Answered = Reply | null;
 
-/** Method and path, as log and metrics call a route. */
-export type RouteName = `${Route['method']} /${string}`;
-
 export function route(name: RouteName, operation: Operation | null, handle: Route['handle']): Route {
-  return { ...placeOf(name), operation, handle };
-}
-
-export function placeOf(name: RouteName): Pick<Route, 'method' | 'path'> {
-  const [method, path] = name.split(' ') as [Route['method'], string];
-  return { method, path };
+  return { name, operation, handle };
 }
 
 /** What is said of a path that is not there. */
@@ -53,8 +48,8 @@ export function createRouter(
     if (exchange.problem !== null) throw new Failure('badFraming', exchange.problem);
     const found = find(exchange);
     if (found instanceof Failure) return refuse(exchange, found);
-    const { route, label, parameters } = found;
-    exchange.route = label;
+    const { route, parameters } = found;
+    exchange.route = route.name;
     const isLater = exchange.query === '' || route.operation?.who === 'user';
     const unknown = isLater ? null : unknownQuery(route.operation, exchange.query);
     return unknown === null ? route.handle(exchange, parameters) : refuse(exchange, unknown);
@@ -106,32 +101,28 @@ export function unknownQuery(operation: Pick<Operation, 'parameters'> | null, qu
   return names.length === 0 ? null : new Failure('badRequest', `unknown: ${names.join(', ')}`);
 }
 
-interface Labelled {
-  readonly route: Route;
-  /** `POST /web/keys/{uuid}`, as log and metrics call it. */
-  readonly label: string;
-}
-
 interface Template {
   readonly segments: readonly string[];
-  readonly methods: Map<string, Labelled>;
+  readonly methods: Map<string, Route>;
 }
 
-interface Found extends Labelled {
+interface Found {
+  readonly route: Route;
   readonly parameters: PathParameters;
 }
 
 /** Finds the route of a request; else Failure `notFound` or `methodNotAllowed`. A path without parameters goes first. */
 function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found | Failure {
-  const exact = new Map<string, Map<string, Labelled>>();
+  const exact = new Map<string, Map<string, Route>>();
   const templates = new Map<string, Template>();
   for (const route of routes) {
-    const methods = exact.get(route.path) ?? new Map<string, Labelled>();
-    exact.set(route.path, methods.set(route.method, { route, label: `${route.method} ${route.path}` }));
-    if (route.path.includes('{')) templates.set(route.path, { segments: route.path.split('/'), methods });
+    const [method = '', path = ''] = route.name.split(' ');
+    const methods = exact.get(path) ?? new Map<string, Route>();
+    exact.set(path, methods.set(method, route));
+    if (path.includes('{')) templates.set(path, { segments: path.split('/'), methods });
   }
 
-  function inTemplates(path: string): { methods: Map<string, Labelled>; parameters: PathParameters } | null {
+  function inTemplates(path: string): { methods: Map<string, Route>; parameters: PathParameters } | null {
     const sent = path.split('/');
     for (const template of templates.values()) {
       const parameters = match(template.segments, sent);
@@ -148,9 +139,8 @@ function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found |
       if (known === null) return new Failure('notFound', path);
       ({ methods, parameters } = known);
     }
-    const labelled = methods.get(method === 'HEAD' ? 'GET' : method);
-    if (labelled === undefined) return new Failure('methodNotAllowed', allowed(methods));
-    return { route: labelled.route, label: labelled.label, parameters };
+    const route = methods.get(method === 'HEAD' ? 'GET' : method);
+    return route === undefined ? new Failure('methodNotAllowed', allowed(methods)) : { route, parameters };
   };
 }
 

@@ -12,6 +12,7 @@ import type { Caller, CallerRoute, GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
+import type { RouteName } from '../http/router.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import {
@@ -125,6 +126,14 @@ export interface OperatorRoute extends Omit<CallerRoute, 'operation'> {
   readonly operation: Omit<GuardedOperation, 'tag'>;
 }
 
+export function operatorRoute(
+  name: RouteName,
+  operation: OperatorRoute['operation'],
+  handle: OperatorRoute['handle'],
+): OperatorRoute {
+  return { name, operation, handle };
+}
+
 export interface OperatorParts {
   readonly sqlOf: SqlOf;
   readonly plans: Plans;
@@ -152,7 +161,6 @@ export async function actorOf(
   return { userId, name: user.email, address: addressOf(exchange) };
 }
 
-const PATH = '/web/admin/accounts';
 const Id = z.uuid();
 const TEXT_CHARACTERS = 255;
 
@@ -198,54 +206,36 @@ export function createAccountRoutes(parts: OperatorParts): OperatorRoute[] {
   }
 
   return [
-    {
-      method: 'GET',
-      path: PATH,
-      operation: findOperation,
-      async handle(caller, exchange) {
-        const { q, page } = readQuery(exchange, Query);
-        return jsonReply(
-          200,
-          await findAccounts(sqlOf(caller.userId), plans, { text: q.trim(), page, size: PAGE_ACCOUNTS }),
-        );
-      },
-    },
-    {
-      method: 'GET',
-      path: `${PATH}/{userId}`,
-      operation: showOperation,
-      handle: (caller, _exchange, { userId }) => detail(caller, idOf(userId)),
-    },
-    {
-      method: 'PUT',
-      path: `${PATH}/{userId}`,
-      operation: changeOperation,
-      async handle(caller, exchange, parameters) {
-        const userId = idOf(parameters['userId']);
-        const { suspended, ...change } = await readJson(exchange, Change);
-        if (change.plan !== undefined && planNamed(plans, change.plan) === null) {
-          throw new Failure('badRequest', `plan: must be one of ${plans.map(({ name }) => name).join(', ')}`);
-        }
-        if (userId === caller.userId && (suspended === true || change.role === 'user')) throw ownAccount();
-        const actor = await actorOf(parts, caller.userId, exchange);
-        const changed = await changeAccount(partsOf(caller), actor, userId, { ...change, isSuspended: suspended });
-        if (changed === null) throw unknownAccount();
-        return await detail(caller, userId);
-      },
-    },
-    {
-      method: 'DELETE',
-      path: `${PATH}/{userId}`,
-      operation: deleteOperation,
-      async handle(caller, exchange, parameters) {
-        const userId = idOf(parameters['userId']);
-        if (userId === caller.userId) throw ownAccount();
-        if (!(await deleteAccount(partsOf(caller), await actorOf(parts, caller.userId, exchange), userId)))
-          throw unknownAccount();
-        onDeleted();
-        return noContent;
-      },
-    },
+    operatorRoute('GET /web/admin/accounts', findOperation, async (caller, exchange) => {
+      const { q, page } = readQuery(exchange, Query);
+      return jsonReply(
+        200,
+        await findAccounts(sqlOf(caller.userId), plans, { text: q.trim(), page, size: PAGE_ACCOUNTS }),
+      );
+    }),
+    operatorRoute('GET /web/admin/accounts/{userId}', showOperation, (caller, _exchange, { userId }) =>
+      detail(caller, idOf(userId)),
+    ),
+    operatorRoute('PUT /web/admin/accounts/{userId}', changeOperation, async (caller, exchange, parameters) => {
+      const userId = idOf(parameters['userId']);
+      const { suspended, ...change } = await readJson(exchange, Change);
+      if (change.plan !== undefined && planNamed(plans, change.plan) === null) {
+        throw new Failure('badRequest', `plan: must be one of ${plans.map(({ name }) => name).join(', ')}`);
+      }
+      if (userId === caller.userId && (suspended === true || change.role === 'user')) throw ownAccount();
+      const actor = await actorOf(parts, caller.userId, exchange);
+      const changed = await changeAccount(partsOf(caller), actor, userId, { ...change, isSuspended: suspended });
+      if (changed === null) throw unknownAccount();
+      return await detail(caller, userId);
+    }),
+    operatorRoute('DELETE /web/admin/accounts/{userId}', deleteOperation, async (caller, exchange, parameters) => {
+      const userId = idOf(parameters['userId']);
+      if (userId === caller.userId) throw ownAccount();
+      if (!(await deleteAccount(partsOf(caller), await actorOf(parts, caller.userId, exchange), userId)))
+        throw unknownAccount();
+      onDeleted();
+      return noContent;
+    }),
     ...createEndRoutes(parts),
   ];
 }
@@ -254,8 +244,7 @@ function createEndRoutes(parts: OperatorParts): OperatorRoute[] {
   const { sqlOf, nodes } = parts;
   return [
     {
-      method: 'DELETE',
-      path: `${PATH}/{userId}/sessions`,
+      name: 'DELETE /web/admin/accounts/{userId}/sessions',
       operation: {
         summary: 'Ends all sessions of an account',
         parameters: [pathParameter('userId', Id.describe('Of the account.'))],
@@ -269,8 +258,7 @@ function createEndRoutes(parts: OperatorParts): OperatorRoute[] {
       },
     },
     {
-      method: 'DELETE',
-      path: `${PATH}/{userId}/keys/{uuid}`,
+      name: 'DELETE /web/admin/accounts/{userId}/keys/{uuid}',
       operation: {
         summary: 'Ends a key of an account: it is refused on the next request on every node',
         parameters: [

@@ -41,8 +41,7 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
 function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): OperatorRoute[] {
   return [
     {
-      method: 'GET',
-      path: '/web/admin/health',
+      name: 'GET /web/admin/health',
       operation: {
         summary: 'The engine, the threads, memory, stores and the journal, as the process that answers has them now',
         responses: { 200: jsonAnswer('As it is now.', HealthView) },
@@ -50,8 +49,7 @@ function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): O
       handle: async () => jsonReply(200, { ...(await health()), update: update.view() }),
     },
     {
-      method: 'GET',
-      path: '/web/admin/activity',
+      name: 'GET /web/admin/activity',
       operation: {
         summary:
           'What scans of all nodes have come to in 30 days; errors by reason, refusals and the slowest ones of the last days',
@@ -68,8 +66,7 @@ function createActingRoutes(parts: OperatorParts): OperatorRoute[] {
   const { sqlOf, update, allow } = parts;
   return [
     {
-      method: 'POST',
-      path: '/web/admin/signatures/update',
+      name: 'POST /web/admin/signatures/update',
       operation: {
         summary: 'Fetches newer signatures, tries them and puts them in place',
         description:
@@ -85,8 +82,7 @@ function createActingRoutes(parts: OperatorParts): OperatorRoute[] {
       },
     },
     {
-      method: 'DELETE',
-      path: '/web/admin/refused/{sha256}',
+      name: 'DELETE /web/admin/refused/{sha256}',
       operation: {
         summary: 'Has a content scanned again that is refused since it crashed the engine twice',
         description: 'On the machine that answers, by all of its processes. Two more crashes, and it is refused again.',
@@ -150,8 +146,7 @@ function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
 
   return [
     {
-      method: 'GET',
-      path: '/web/admin/audit',
+      name: 'GET /web/admin/audit',
       operation: {
         summary: 'The audit log: who did what to whom, the newest first',
         description: 'Lines are kept for a year, and nobody can change or remove them before.',
@@ -172,8 +167,7 @@ function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
       },
     },
     {
-      method: 'GET',
-      path: '/web/admin/audit/export',
+      name: 'GET /web/admin/audit/export',
       operation: {
         summary: 'The audit log as CSV',
         description: `All of it, the newest first, with the columns ${COLUMNS.join(', ')}. The answer has no length.`,

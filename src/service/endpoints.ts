@@ -13,7 +13,7 @@ import type { History, HistoryState } from '../history/history.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply } from '../http/json.js';
 import { jsonAnswer, type Operation, openApiDocument } from '../http/openapi.js';
-import type { PathParameters, Route } from '../http/router.js';
+import { type PathParameters, type Route, route } from '../http/router.js';
 import { fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';
 import type { HttpLibrary, Reply } from '../http/wire.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
@@ -49,15 +49,11 @@ export function createRoutes(parts: RouteParts): Route[] {
   let document: Reply | undefined;
   const routes: Route[] = [
     ...parts.served,
+    route('GET /livez', operation('Whether the process answers', Liveness, { 200: 'It does.' }), () =>
+      jsonReply(200, { status: 'ok' }),
+    ),
     {
-      method: 'GET',
-      path: '/livez',
-      operation: operation('Whether the process answers', Liveness, { 200: 'It does.' }),
-      handle: () => jsonReply(200, { status: 'ok' }),
-    },
-    {
-      method: 'GET',
-      path: '/readyz',
+      name: 'GET /readyz',
       operation: operation('Whether scans are served, part by part', Readiness, {
         200: 'They are.',
         503: 'They are not: the body says which part is missing and why.',
@@ -65,22 +61,16 @@ export function createRoutes(parts: RouteParts): Route[] {
       handle: () => readiness(parts),
     },
     {
-      method: 'GET',
-      path: '/version',
+      name: 'GET /version',
       operation: operation('Versions of the service, the engine and the signatures', Versions, {
         200: 'The versions.',
       }),
       handle: () => jsonReply(200, versions(parts)),
     },
-    {
-      method: 'GET',
-      path: '/openapi.json',
-      operation: operation('This document', OpenApiView, { 200: 'OpenAPI 3.1.' }),
-      handle() {
-        document ??= jsonReply(200, openApiDocument(routes, parts));
-        return document;
-      },
-    },
+    route('GET /openapi.json', operation('This document', OpenApiView, { 200: 'OpenAPI 3.1.' }), () => {
+      document ??= jsonReply(200, openApiDocument(routes, parts));
+      return document;
+    }),
     ...(parts.securityContact === null ? [] : [securityRoute(parts.securityContact)]),
   ];
   return routes;
@@ -105,8 +95,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 
 function securityRoute(contact: string): Route {
   return {
-    method: 'GET',
-    path: '/.well-known/security.txt',
+    name: 'GET /.well-known/security.txt',
     operation: {
       summary: 'Where a vulnerability of this service is reported (RFC 9116)',
       tag: 'operations',
@@ -403,12 +392,12 @@ export function openPages(directory: string) {
   if (page === undefined) throw new Error(`${directory} has no ${PAGE}: run \`node build.mjs\``);
   const byPath = new Map<string, StaticFile>();
   for (const path of [...pagePaths, ...guides.map((guide) => `/docs/${guide}`)]) byPath.set(path, page);
-  const routes = [...byPath].map(([path, file]) => route(path, () => file));
-  routes.push(route('/assets/{name}', ({ name = '' }) => files.get(`assets/${name}`) ?? null));
+  const routes = [...byPath].map(([path, file]) => pageRoute(path, () => file));
+  routes.push(pageRoute('/assets/{name}', ({ name = '' }) => files.get(`assets/${name}`) ?? null));
   // The client finds the scan, or the webhook.
   routes.push(
-    route('/scans/{id}', () => page),
-    route('/webhooks/{id}', () => page),
+    pageRoute('/scans/{id}', () => page),
+    pageRoute('/webhooks/{id}', () => page),
   );
   return {
     routes,
@@ -420,15 +409,10 @@ export function openPages(directory: string) {
   };
 }
 
-function route(path: string, fileOf: (parameters: PathParameters) => StaticFile | null): Route {
-  return {
-    method: 'GET',
-    path,
-    operation: null,
-    handle(exchange, parameters) {
-      const file = fileOf(parameters);
-      if (file === null) throw new Failure('notFound', exchange.path);
-      return fileReply(file, exchange.headers);
-    },
-  };
+function pageRoute(path: string, fileOf: (parameters: PathParameters) => StaticFile | null): Route {
+  return route(`GET ${path}`, null, (exchange, parameters) => {
+    const file = fileOf(parameters);
+    if (file === null) throw new Failure('notFound', exchange.path);
+    return fileReply(file, exchange.headers);
+  });
 }

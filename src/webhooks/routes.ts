@@ -6,9 +6,10 @@ import type { CallerRoute, GuardedOperation, KeyRoute } from '../http/caller.js'
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters } from '../http/openapi.js';
-import type { PathParameters, Route } from '../http/router.js';
+
+import type { Method, PathParameters } from '../http/router.js';
+import type { Reply, Reply } from '../http/wire.js';
 import { timeId } from '../ids.js';
-import type { Reply } from '../http/wire.js';
 import { createRate, type RateOptions } from '../waiting/limiter.js';
 import { type Deliveries, ENDPOINTS_MAX, type Endpoints } from './deliveries.js';
 import {
@@ -34,7 +35,7 @@ export interface WebhookRouteParts {
 }
 
 interface WebhookRoute {
-  readonly method: Route['method'];
+  readonly method: Method;
   /** Behind the one of all webhooks. */
   readonly path: string;
   readonly operation: Omit<GuardedOperation, 'tag'>;
@@ -71,14 +72,12 @@ export function createWebhookRoutes(parts: WebhookRouteParts): { signedIn: Calle
   const routes = [...ownRoutes(parts), ...singleRoutes(parts), ...deliveryRoutes(parts)];
   return {
     signedIn: routes.map(({ method, path, operation: { id: _, ...operation }, handle }) => ({
-      method,
-      path: `/web/webhooks${path}`,
+      name: `${method} /web/webhooks${path}`,
       operation: { ...operation, tag: 'webhooks' },
       handle: ({ userId }, exchange, parameters) => handle(userId, exchange, parameters),
     })),
     withKey: routes.map(({ method, path, operation, handle }) => ({
-      method,
-      path: `/api/v1/webhooks${path}`,
+      name: `${method} /api/v1/webhooks${path}`,
       operation: { ...operation, tag: 'webhooks' },
       handle: ({ userId }, exchange, parameters) => handle(userId, exchange, parameters),
     })),

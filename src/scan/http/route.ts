@@ -6,7 +6,7 @@ import { Failure, Unavailable, type UnavailableReason } from '../../errors.js';
 import type { BodyRoom } from '../../http/bodies.js';
 import type { CallerRoute, GuardedOperation } from '../../http/caller.js';
 import type { BodySink, Exchange } from '../../http/exchange.js';
-import type { Route } from '../../http/router.js';
+import { type Route, type RouteName, route } from '../../http/router.js';
 import type { FindRefusal, PreparedAnswer } from '../../http/server.js';
 import { failureReply, headOf, type Reply, readFraming } from '../../http/wire.js';
 import { CONTENT_LIMIT_BYTES, REFUSAL_MS } from '../../limits.js';
@@ -73,35 +73,30 @@ export function createScanRoutes(parts: ScanRouteParts) {
   const acceptingScan = (exchange: Exchange, accepting: AcceptingParts, keeper: Keeper | null): AcceptingScan =>
     new AcceptingScan(scans, exchange, settingsOf(accepting), { ...accepting, keeper });
 
-  const withKey: Route = {
-    method: 'POST',
-    path: '/api/v1/scans',
-    operation: scanOperation,
-    handle(exchange) {
-      // Null: the client waits for its verdict.
-      const accepting = exchange.headers.has('prefer') && prefersAsync(exchange) ? later : null;
-      const isOnce = exchange.headers.has('idempotency-key');
-      if (accepting !== null || isOnce) keepForAccount(parts, exchange);
-      if (once !== null && isOnce) return scanOnce(exchange, once, accepting);
-      if (accepting !== null) {
-        const asked = access.withApiKey(exchange.headers.get('x-api-key'));
-        return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);
-      }
-      // The usual way: it is begun at once.
-      const header = exchange.headers.get('x-api-key');
-      if (scans.pool.queue.isCrowded && isRefused(parts, exchange, header)) return null;
-      const scan = new HttpScan(scans, exchange, withUrls);
-      const asked = access.withApiKey(header, scan);
-      return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
-    },
-  };
+  const withKey = route('POST /api/v1/scans', scanOperation, (exchange) => {
+    // Null: the client waits for its verdict.
+    const accepting = exchange.headers.has('prefer') && prefersAsync(exchange) ? later : null;
+    const isOnce = exchange.headers.has('idempotency-key');
+    if (accepting !== null || isOnce) keepForAccount(parts, exchange);
+    if (once !== null && isOnce) return scanOnce(exchange, once, accepting);
+    if (accepting !== null) {
+      const asked = access.withApiKey(exchange.headers.get('x-api-key'));
+      return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);
+    }
+    // The usual way: it is begun at once.
+    const header = exchange.headers.get('x-api-key');
+    if (scans.pool.queue.isCrowded && isRefused(parts, exchange, header)) return null;
+    const scan = new HttpScan(scans, exchange, withUrls);
+    const asked = access.withApiKey(header, scan);
+    return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
+  });
   return {
     /** The public route. */
     withKey,
     /** The dashboard's: one for uploads, one for URLs, the same quota. */
     signedIn: [
-      routeAsUser(parts, '/web/scans', signedInOperation, { ...withUrls, takes: 'files' }),
-      routeAsUser(parts, '/web/url-scans', signedInUrlOperation, { ...withUrls, takes: 'urls' }),
+      routeAsUser(parts, 'POST /web/scans', signedInOperation, { ...withUrls, takes: 'files' }),
+      routeAsUser(parts, 'POST /web/url-scans', signedInUrlOperation, { ...withUrls, takes: 'urls' }),
     ],
     /** Scans of the public route that are refused before anything is made of their request. */
     findRefusal: createRefusalFinder(parts, withKey),
@@ -116,13 +111,12 @@ function keepForAccount({ access, aside }: ScanRouteParts, exchange: Exchange): 
 
 function routeAsUser(
   { scans, access }: ScanRouteParts,
-  path: string,
+  name: RouteName,
   operation: GuardedOperation,
   settings: FormSettings,
 ): CallerRoute {
   return {
-    method: 'POST',
-    path,
+    name,
     operation,
     begin(userId, exchange) {
       const scan = new HttpScan(scans, exchange, settings);
@@ -204,9 +198,9 @@ const SHORT_BYTES = 16 * 1024;
 const MORE = ['idempotency-key', 'prefer'];
 
 /** Those with a short body, before anything is made of the request: what is too much must not take the time from what isn't. */
-function createRefusalFinder(parts: ScanRouteParts, { method, path }: Pick<Route, 'method' | 'path'>): FindRefusal {
+function createRefusalFinder(parts: ScanRouteParts, { name: label }: Route): FindRefusal {
   const { pool } = parts.scans;
-  const route = `${method} ${path}`;
+  const [method, path] = label.split(' ');
   const answers = new Map<UnavailableReason, PreparedAnswer>();
   return (head) => {
     if (!pool.queue.isCrowded || head.path !== path || head.method !== method || head.version !== '1.1') return null;
@@ -217,7 +211,7 @@ function createRefusalFinder(parts: ScanRouteParts, { method, path }: Pick<Route
     if (reason === null) return null;
     const answer = answers.get(reason) ?? prepared(reason);
     answers.set(reason, answer);
-    return { answer, headers, route };
+    return { answer, headers, route: label };
   };
 }
 
