@@ -1,5 +1,4 @@
 // `npm run bench:downloads`: what 200 slow downloads at once do to the latency of uploads; rounds with and without in turns, one run.
-
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, type ClientRequest, request } from 'node:http';
 import { createServer, type Socket } from 'node:net';

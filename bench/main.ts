@@ -1,5 +1,4 @@
 // `npm run bench`: our engine and our service against a plain loop over libclamav and against clamd, in one run.
-
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';

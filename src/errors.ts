@@ -116,9 +116,7 @@ interface UnavailableRow {
   readonly retryAfterSeconds: number;
 }
 
-function because(text: string, retryAfterSeconds: number): UnavailableRow {
-  return { text, retryAfterSeconds };
-}
+const because = (text: string, retryAfterSeconds: number): UnavailableRow => ({ text, retryAfterSeconds });
 
 /** Why a request can't be served now. Clients read the text; the log and the metrics have the name, as `unavailable.NAME`. */
 export const unavailableTable = {

@@ -52,9 +52,7 @@ export function percentDecoded(text: string): string {
   return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'));
 }
 
-export function withExtension(filename: string): ShownName {
-  return { filename, extension: extensionOf(filename) };
-}
+export const withExtension = (filename: string): ShownName => ({ filename, extension: extensionOf(filename) });
 
 /** Of a URL that can't be fetched as well, for its history; empty when it is none. */
 export function shownNameOf(text: string): ShownName & { readonly url: string | null } {

@@ -1,5 +1,4 @@
 // Where the project's own files lie, relative to this one: everything that is read from disk at run time; and folders that are made.
-
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';

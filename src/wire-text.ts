@@ -2,14 +2,10 @@
 import { z } from 'zod';
 
 /** Whole seconds: `YYYY-MM-DDThh:mm:ss`. */
-export function wireTime(time: Date): string {
-  return time.toISOString().slice(0, 19);
-}
+export const wireTime = (time: Date): string => time.toISOString().slice(0, 19);
 
 /** `YYYY-MM-DD` */
-export function wireDay(time: Date): string {
-  return time.toISOString().slice(0, 10);
-}
+export const wireDay = (time: Date): string => time.toISOString().slice(0, 10);
 
 /** What the OpenAPI document says of a time. */
 export const WireTime = z
@@ -18,9 +14,7 @@ export const WireTime = z
   .describe('UTC');
 
 /** The same as `JSON.stringify`, for less where nothing needs an escape, which is nearly always. */
-export function jsonText(text: string | null): string {
-  return text === null ? 'null' : `"${bareText(text)}"`;
-}
+export const jsonText = (text: string | null): string => (text === null ? 'null' : `"${bareText(text)}"`);
 
 /** Without its quotes. */
 export function bareText(text: string): string {
@@ -32,9 +26,7 @@ export function bareText(text: string): string {
 }
 
 /** Of an id, digits, or a name of ours, which need no escapes. */
-export function jsonName(name: string | null): string {
-  return name === null ? 'null' : `"${name}"`;
-}
+export const jsonName = (name: string | null): string => (name === null ? 'null' : `"${name}"`);
 
 /** Null: it is no JSON, or says so. */
 export function parseJson(text: string): unknown {

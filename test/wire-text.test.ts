@@ -1,5 +1,4 @@
 // What is a URL stays one, and what is none stays none, however often it is asked: Node 20's URL.canParse changes its mind when it is optimised.
-
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

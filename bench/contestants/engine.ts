@@ -1,5 +1,4 @@
 // Contestant: our scan pool without HTTP, in a process of its own (engine-loop.ts).
-
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copyLearned } from '../learned.js';

@@ -35,9 +35,7 @@ function isTime(text: string): boolean {
   return !Number.isNaN(ms) && text.startsWith(wireTime(new Date(ms)));
 }
 
-function msOf(text: string): number {
-  return Date.parse(text.endsWith('Z') ? text : `${text}Z`);
-}
+const msOf = (text: string): number => Date.parse(text.endsWith('Z') ? text : `${text}Z`);
 
 /** Of a new key, or of one that is changed: there what is left out stays. */
 export const LimitFields = {
@@ -167,18 +165,14 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
   ];
 }
 
-export function createdView(key: CreatedKey): KeyView {
-  return { ...listedView(key), value: key.value };
-}
+export const createdView = (key: CreatedKey): KeyView => ({ ...listedView(key), value: key.value });
 
 export function listedView({ keyId, name, masked, creationDate, lastUse, limits }: ListedKey): KeyView {
   const view = { uuid: keyId, name, value: masked, creationDate: wireTime(creationDate) };
   return { ...view, lastUse: lastUse === null ? null : wireTime(lastUse), ...limitViews(limits) };
 }
 
-function perHour({ everyMs }: Rule): number {
-  return 3_600_000 / everyMs;
-}
+const perHour = ({ everyMs }: Rule): number => 3_600_000 / everyMs;
 
 const listOperation: GuardedOperation = {
   summary: 'Your live API keys, the newest first',

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { KEY_SCOPES, type KeyLimits, type KeyScope } from '../config/plans.js';
 import { hashBytes, hashOfKey } from '../store/keys.js';
-import type { Queries, Sql } from '../store/postgres.js';
+import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 
 interface NewKey {
@@ -22,6 +22,9 @@ export const NO_LIMITS: KeyLimits = { expiresAtSeconds: null, hourlyLimit: null,
 const VALUE_BYTES = 16;
 const SHOWN_CHARACTERS = 4;
 
+const keyColumns = (sql: Queries): Fragment =>
+  sql`id, name, prefix, suffix, creation_date, last_use, expires, own_limit, scopes`;
+
 export async function createKey(
   sql: Queries,
   { userId, name, value = randomKey(), limits = NO_LIMITS }: NewKey,
@@ -30,7 +33,7 @@ export async function createKey(
     INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix, expires, own_limit, scopes)
     VALUES (${uuidv7()}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${value.slice(0, SHOWN_CHARACTERS)},
       ${value.slice(-SHOWN_CHARACTERS)}, ${timeOf(limits)}::timestamptz, ${limits.hourlyLimit}, ${[...limits.scopes]}::text[])
-    RETURNING id, name, prefix, suffix, creation_date, last_use, expires, own_limit, scopes`;
+    RETURNING ${keyColumns(sql)}`;
   if (row === undefined) throw new Error('An insert returns its row');
   return { ...listedKey(row), value };
 }
@@ -88,7 +91,7 @@ interface KeyColumns {
 /** The newest first, also those whose time is over. */
 export async function listKeys(sql: Queries, userId: string): Promise<ListedKey[]> {
   const rows = await sql<KeyColumns[]>`
-    SELECT id, name, prefix, suffix, creation_date, last_use, expires, own_limit, scopes FROM api_keys
+    SELECT ${keyColumns(sql)} FROM api_keys
     WHERE user_id = ${userId} AND revoked_at IS NULL ORDER BY id DESC`;
   return rows.map(listedKey);
 }
@@ -130,16 +133,14 @@ export async function changeKey(
       scopes = COALESCE(${scopes === undefined ? null : [...scopes]}::text[], scopes),
       rules_changed_at = CASE WHEN ${hasLimits}::boolean THEN now() ELSE rules_changed_at END
     WHERE id = ${keyId} AND user_id = ${userId} AND revoked_at IS NULL
-    RETURNING id, name, prefix, suffix, creation_date, last_use, expires, own_limit, scopes, encode(hash, 'hex') AS hash`);
+    RETURNING ${keyColumns(sql)}, encode(hash, 'hex') AS hash`);
   if (row === undefined) return null;
   const key = listedKey(row);
   if (hasLimits) await guarded(nodes.setKeyLimits({ userId, keyId, keyHash: row.hash }, key.limits));
   return key;
 }
 
-function randomKey(): string {
-  return randomBytes(VALUE_BYTES).toString('hex');
-}
+const randomKey = (): string => randomBytes(VALUE_BYTES).toString('hex');
 
 const LOCK_TIMEOUT = '3s';
 

@@ -121,9 +121,7 @@ function totpOf(secret: Uint8Array, label: string): TOTP {
 }
 
 /** As people type them: in groups, in any case. */
-function bare(code: string): string {
-  return code.replace(/[\s-]/g, '').toUpperCase();
-}
+const bare = (code: string): string => code.replace(/[\s-]/g, '').toUpperCase();
 
 interface ProtectionRouteParts {
   readonly sqlOf: SqlOf;
@@ -210,9 +208,7 @@ async function provenUser({ sqlOf, verifyCurrent }: ProtectionRouteParts, caller
   return user;
 }
 
-function wrongCode(): Failure {
-  return new Failure('badRequest', 'code: is wrong, or was used');
-}
+const wrongCode = (): Failure => new Failure('badRequest', 'code: is wrong, or was used');
 
 const common = { tag: 'users', errors: ['tooManyAttempts', 'conflict'] } as const;
 

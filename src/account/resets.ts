@@ -134,9 +134,7 @@ export async function openMailer({ url, from, onProblem }: MailerOptions) {
 }
 
 /** RFC 6409 and RFC 8314. */
-function portOf(secure: boolean): number {
-  return secure ? 465 : 587;
-}
+const portOf = (secure: boolean): number => (secure ? 465 : 587);
 
 interface ResetRouteParts {
   readonly sqlOf: SqlOf;
@@ -207,9 +205,7 @@ export function createResetRoutes(parts: ResetRouteParts): Route[] {
   ]);
 }
 
-function wrongToken(): Failure {
-  return new Failure('badRequest', 'token: is unknown, used or expired');
-}
+const wrongToken = (): Failure => new Failure('badRequest', 'token: is unknown, used or expired');
 
 function textWith(link: string): string {
   return `Somebody, you perhaps, has asked for another password of your account.

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Caller } from '../http/caller.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import type { UserRow } from './users.js';
+import { type UserRow, userColumns } from './users.js';
 
 /** Sessions of one user; the one that was used longest ago makes room. Nobody has so many browsers, scripts that forget to log out do. */
 export const SESSIONS_MAX = 100;
@@ -152,9 +152,7 @@ export async function sweepSessions(sql: Queries, nowMs: number): Promise<number
 }
 
 /** Postgres stores no NUL, and nobody wants to see the other control characters. */
-function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, '').slice(0, USER_AGENT_CHARACTERS);
-}
+const printable = (text: string): string => text.replace(/\p{Cc}/gu, '').slice(0, USER_AGENT_CHARACTERS);
 
 export const REFRESH_TOKEN_MS = 30 * 24 * 3600 * 1000;
 /** However often it is refreshed: after 90 days somebody types the password again. */
@@ -181,9 +179,7 @@ export function newToken(): { readonly token: string; readonly hash: Buffer } {
 }
 
 /** Whether it has the form of one: what hasn't, nobody was ever given. */
-export function isToken(text: string): boolean {
-  return TOKEN.test(text);
-}
+export const isToken = (text: string): boolean => TOKEN.test(text);
 
 /** Whose token it is or was, of a session that has not been ended; null: nobody's. */
 export async function ownerOfToken(
@@ -217,7 +213,7 @@ export async function refreshSession(sql: Sql, token: string, nowMs: number, arr
       WHERE hash = ${hash} AND used_at IS NULL AND expires_at > ${now}`;
     if (used.count === 0) return await refuse(tx, hash, session, waitedMs);
     const [user] = await tx<UserRow[]>`
-      SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users
+      SELECT ${userColumns(tx)} FROM users
       WHERE id = ${session.user_id} AND suspended_at IS NULL`;
     if (user === undefined) return { outcome: 'unknown' };
     const next = newToken();
@@ -249,6 +245,4 @@ async function refuse(
 }
 
 /** It has random bits enough: no salt is needed. */
-export function hashOf(token: string): Buffer {
-  return createHash('sha256').update(token).digest();
-}
+export const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();

@@ -21,7 +21,7 @@ import {
   throttledAs,
   tooMany,
 } from './throttle.js';
-import { createUser, findUser, normaliseEmail, type PasswordWork, type UserRow } from './users.js';
+import { createUser, findUser, normaliseEmail, type PasswordWork, type UserRow, userColumns } from './users.js';
 
 interface Credentials {
   readonly email: string;
@@ -108,7 +108,7 @@ export async function createSignIn(options: SignInOptions) {
         who,
         async () =>
           await sql<(UserRow & { password_hash: string | null; two_factor: boolean })[]>`
-          SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date, password_hash,
+          SELECT ${userColumns(sql)}, password_hash,
             totp_secret IS NOT NULL AS two_factor
           FROM users WHERE lower(email) = ${email}`,
       );

@@ -1,7 +1,6 @@
 // Throttling of sign-ins, registrations, guesses and changes of keys: leaky buckets in Postgres, so that all nodes count together. A
 // subject that was just refused is refused again from memory: however hard somebody tries, Postgres hears of it every few seconds. And people who are not signed in: whose
 // address a request comes from, and what they may ask of the store and of the processor.
-
 import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -66,9 +65,7 @@ interface Refused {
 export function createThrottle(now: () => number) {
   const refused = recentTable<Refused>(REMEMBERED_MAX);
 
-  function waitOf({ freeAtMs }: Refused): number {
-    return Math.max(1, Math.ceil((freeAtMs - now()) / SECOND));
-  }
+  const waitOf = ({ freeAtMs }: Refused): number => Math.max(1, Math.ceil((freeAtMs - now()) / SECOND));
 
   /** Those attempts of which it is known that they are refused now; the first of them decides. */
   function known(attempts: readonly Attempt[]): Throttled | null {
@@ -123,9 +120,7 @@ export interface Throttled {
   readonly waitSeconds: number;
 }
 
-export function tooMany({ waitSeconds }: Throttled): Failure {
-  return new Failure('tooManyAttempts', '', waitSeconds);
-}
+export const tooMany = ({ waitSeconds }: Throttled): Failure => new Failure('tooManyAttempts', '', waitSeconds);
 
 export async function sweepAttempts(sql: Queries, nowMs: number): Promise<number> {
   return (await sql`DELETE FROM sign_in_attempts WHERE full_until <= ${new Date(nowMs)}`).count;
@@ -183,18 +178,12 @@ async function takeOne(tx: Queries, attempt: Attempt, nowMs: number): Promise<nu
   return row === undefined ? nowMs + everyMs : nowMs + row.full_until.getTime() + everyMs - full.getTime();
 }
 
-function stepOf([{ everyMs }]: Attempt): string {
-  return `${everyMs} milliseconds`;
-}
+const stepOf = ([{ everyMs }]: Attempt): string => `${everyMs} milliseconds`;
 
-function keyOf([{ name }, ...subject]: Attempt): string {
-  return JSON.stringify([name, ...subject]);
-}
+const keyOf = ([{ name }, ...subject]: Attempt): string => JSON.stringify([name, ...subject]);
 
 /** Hashed: of one size whatever was typed, and no list of addresses. */
-function bucketOf(attempt: Attempt): Buffer {
-  return createHash('sha256').update(keyOf(attempt)).digest();
-}
+const bucketOf = (attempt: Attempt): Buffer => createHash('sha256').update(keyOf(attempt)).digest();
 
 /** The party of their questions, among the accounts that share the store's connections. */
 export const STRANGERS = 'strangers';
@@ -244,9 +233,7 @@ export function createRemembered<Value extends object | number>(now: () => numbe
 }
 
 /** No secret stays in memory, and how long a comparison takes says nothing of it. */
-function digestOf(secret: string): string {
-  return createHash('sha256').update(secret).digest('base64');
-}
+const digestOf = (secret: string): string => createHash('sha256').update(secret).digest('base64');
 
 type IpAddress = ipaddr.IPv4 | ipaddr.IPv6;
 

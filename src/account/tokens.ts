@@ -34,9 +34,7 @@ export type Verification =
 const invalid: Verification = { outcome: 'invalid' };
 const expired: Verification = { outcome: 'expired' };
 
-function claimChecks(nowMs: number) {
-  return { currentDate: new Date(nowMs), clockTolerance: CLOCK_TOLERANCE_SECONDS };
-}
+const claimChecks = (nowMs: number) => ({ currentDate: new Date(nowMs), clockTolerance: CLOCK_TOLERANCE_SECONDS });
 
 /** The claims, or why there are none to believe. What isn't the library's refusal surfaces. */
 async function verified(
@@ -170,9 +168,7 @@ function createExternalVerifier(trusted: TrustedIssuer, now: () => number) {
   };
 }
 
-function issuerUnreachable(cause?: unknown): Unavailable {
-  return new Unavailable('issuerDown', { cause });
-}
+const issuerUnreachable = (cause?: unknown): Unavailable => new Unavailable('issuerDown', { cause });
 
 export const ACCESS_TOKEN_SECONDS = 900;
 /** Who a token of ours is for. */

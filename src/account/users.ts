@@ -11,7 +11,7 @@ import { type Allowance, limitOf, type Plans } from '../config/plans.js';
 import { codeOf } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Caller } from '../http/caller.js';
-import type { Queries, Sql } from '../store/postgres.js';
+import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { Turns, type Who } from '../waiting/turns.js';
 import { within } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
@@ -78,23 +78,24 @@ export async function hasUsers(sql: Queries): Promise<boolean> {
   return row?.found === true;
 }
 
+export const userColumns = (sql: Queries): Fragment =>
+  sql`id, email, name, plan, role, own_limit, suspended_at, creation_date`;
+
 export async function findUser(sql: Queries, userId: string): Promise<UserRow | null> {
-  const [row] = await sql<
-    UserRow[]
-  >`SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users WHERE id = ${userId}`;
+  const [row] = await sql<UserRow[]>`SELECT ${userColumns(sql)} FROM users WHERE id = ${userId}`;
   return row ?? null;
 }
 
 export async function findUserByEmail(sql: Queries, email: string): Promise<UserRow | null> {
   const [row] = await sql<UserRow[]>`
-    SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users WHERE lower(email) = ${normaliseEmail(email)}`;
+    SELECT ${userColumns(sql)} FROM users WHERE lower(email) = ${normaliseEmail(email)}`;
   return row ?? null;
 }
 
 /** By address, with how many live keys each has. */
 export async function listUsers(sql: Queries): Promise<(UserRow & { readonly keys: number })[]> {
   return await sql<(UserRow & { keys: number })[]>`
-    SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date,
+    SELECT ${userColumns(sql)},
       (SELECT count(*)::int FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL) AS keys
     FROM users u ORDER BY lower(email)`;
 }
@@ -141,7 +142,7 @@ export async function changeUser(
         UPDATE users SET name = COALESCE(${name}, name), email = COALESCE(${address}, email),
           password_hash = COALESCE(${passwordHash}, password_hash)
         WHERE id = ${userId} AND (${verifiedHash}::text IS NULL OR password_hash = ${verifiedHash})
-        RETURNING id, email, name, plan, role, own_limit, suspended_at, creation_date`;
+        RETURNING ${userColumns(tx)}`;
       if (user === undefined) return { outcome: 'notAsVerified' };
       // A link that was sent to the address before, or for the password before, is none any more.
       if (passwordHash !== null || address !== null) await tx`DELETE FROM password_resets WHERE user_id = ${userId}`;
@@ -168,9 +169,7 @@ export function userView(user: UserRow, plans: Plans): UserView {
 }
 
 /** One account per address: what is compared, and what is stored of a new one. */
-export function normaliseEmail(email: string): string {
-  return email.trim().toLowerCase();
-}
+export const normaliseEmail = (email: string): string => email.trim().toLowerCase();
 
 /** RFC 5321 section 4.5.3.1.3, without the angle brackets. */
 const EMAIL_CHARACTERS = 254;
@@ -363,9 +362,7 @@ export function whyNotPassword(password: string): string | null {
 }
 
 /** NIST SP 800-63B: one password whatever way a keyboard composes its characters. */
-function normalise(password: string): string {
-  return password.normalize('NFKC');
-}
+const normalise = (password: string): string => password.normalize('NFKC');
 
 /** Returns the hash that it was verified against. Throws Failure `badRequest`, `tooManyAttempts` or `unavailable`. */
 export type VerifyCurrent = (sql: Sql, caller: Caller, currentPassword: string) => Promise<string>;
@@ -382,9 +379,7 @@ export function createVerifyCurrent(throttle: Throttle): VerifyCurrent {
   };
 }
 
-export function wrongPassword(): Failure {
-  return new Failure('badRequest', 'currentPassword: is wrong');
-}
+export const wrongPassword = (): Failure => new Failure('badRequest', 'currentPassword: is wrong');
 
 /** Null: no such user, or one who can't sign in with a password. */
 export async function passwordHashOf(sql: Sql, userId: string): Promise<string | null> {

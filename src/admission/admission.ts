@@ -107,9 +107,7 @@ export interface QuotaHour {
 }
 
 /** Start of the UTC clock hour; Unix time has no leap seconds, so hours are multiples of 3,600. */
-export function windowStart(nowSeconds: number): number {
-  return Math.floor(nowSeconds / HOUR_SECONDS) * HOUR_SECONDS;
-}
+export const windowStart = (nowSeconds: number): number => Math.floor(nowSeconds / HOUR_SECONDS) * HOUR_SECONDS;
 
 export function usedOf({
   mirrored,
@@ -146,9 +144,7 @@ export interface Count extends Tally {
   readonly nowSeconds: number;
 }
 
-export function usedUnits({ counted, returned, direct }: Omit<Tally, 'limit'>): number {
-  return counted - returned + direct;
-}
+export const usedUnits = ({ counted, returned, direct }: Omit<Tally, 'limit'>): number => counted - returned + direct;
 
 /**
  * `missing`: the ledger doesn't know the user or the key, Postgres must be asked. `revoked`: it knows that the key has ended. By the rules that

@@ -1,6 +1,5 @@
 // Whose key it is: remembered in this process for some seconds, and looked up in Postgres, in batches, few at once, or in the ledger while Postgres is away; and how the
 // ledger is filled with what Postgres has, one step for each key at a time, never with what is older than a change.
-
 import { type KeyScope, limitOf, type Plans, rulesOf } from '../config/plans.js';
 import { Unavailable } from '../errors.js';
 import { recentTable, USUAL } from '../recent-table.js';
@@ -163,9 +162,7 @@ export function createFills({ ledger, findKey, hours, limitOf }: FillParts) {
     return record;
   }
 
-  async function readHours(userId: string): Promise<QuotaHour[]> {
-    return await guarded(hours.read(userId));
-  }
+  const readHours = async (userId: string): Promise<QuotaHour[]> => await guarded(hours.read(userId));
 
   return {
     /** Tells the ledger what Postgres says now of the key and its user; null when the key isn't live any more. */

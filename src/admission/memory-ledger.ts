@@ -175,9 +175,7 @@ function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setL
   }
 
   return {
-    async begin(userId) {
-      return String(userOf(userId).token);
-    },
+    begin: async (userId) => String(userOf(userId).token),
     async fill(userId, token, { key, hourlyLimit, hours }: Facts) {
       const user = userOf(userId);
       if (String(user.token) !== token) return false;

@@ -1,5 +1,4 @@
 // The hour's units in Postgres: a copy of what the ledger counts, at most a second old, and the counter itself while the ledger is away.
-
 import type { Fragment, Sql } from '../store/postgres.js';
 import { StoreAway } from '../store/store-error.js';
 import { type GivenBack, HOUR_SECONDS, HOURS_KEPT, type QuotaHour, type UsedHour, usedOf } from './admission.js';

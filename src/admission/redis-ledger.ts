@@ -6,7 +6,6 @@
 // back), `p:START` and `r:START` (the same of Postgres), these four as `q:START:ID` for a key with a limit of its own, `g` (void tokens
 // differ from it).
 // The clock is Redis's own. The offset that is added to it (seconds) is 0 but in tests.
-
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { script } from '../store/redis/client.js';
@@ -207,9 +206,7 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
       if (reply.length === 4) return left;
       return { ...left, own: { counted: reply[4], returned: reply[5], direct: reply[6] } };
     },
-    async begin(userId) {
-      return z.string().parse(await redis.run(beginScript, recordOf(userId), randomUUID()));
-    },
+    begin: async (userId) => z.string().parse(await redis.run(beginScript, recordOf(userId), randomUUID())),
     async fill(userId, token, { key, hourlyLimit, hours }) {
       const named = key === null ? ['', ''] : [key.hash, keyText(key)];
       const facts = [token, ...named, hourlyLimit, ...hours.flatMap(fieldsOf)];
@@ -239,17 +236,11 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
 }
 
 /** The braces make Redis Cluster place it by the user alone. */
-function recordOf(userId: string): string {
-  return `sluice:{u:${userId}}`;
-}
+const recordOf = (userId: string): string => `sluice:{u:${userId}}`;
 
-function ownerKey(keyHash: string): string {
-  return `sluice:k:${keyHash}`;
-}
+const ownerKey = (keyHash: string): string => `sluice:k:${keyHash}`;
 
-function keyText({ keyId, rules }: LedgerKey): string {
-  return rules === undefined ? keyId : `${keyId} ${rules.text}`;
-}
+const keyText = ({ keyId, rules }: LedgerKey): string => (rules === undefined ? keyId : `${keyId} ${rules.text}`);
 
 function fieldsOf(hour: QuotaHour): (string | number)[] {
   const { keyId, windowStartSeconds, mirrored, returned, direct, directReturned } = hour;

@@ -338,6 +338,4 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
   };
 }
 
-function away(): StoreAway {
-  return new StoreAway(new Error('Another process takes over'));
-}
+const away = (): StoreAway => new StoreAway(new Error('Another process takes over'));

@@ -1,6 +1,5 @@
 // Billing as one object: what the routes, the webhook and the command line ask of it, with what the plans cost. Without settings it is off and
 // says so. A user has one open checkout, kept in Postgres, so that retries are the same attempt and no two can be paid.
-
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
 import type { BillingSettings } from '../config/config.js';
@@ -300,9 +299,7 @@ function createCheckouts({ sql, stripe, plans, applier, baseUrl, now }: Checkout
   };
 }
 
-function soldOf(plans: Plans): string[] {
-  return plans.filter(({ prices }) => prices.length > 0).map(({ name }) => name);
-}
+const soldOf = (plans: Plans): string[] => plans.filter(({ prices }) => prices.length > 0).map(({ name }) => name);
 
 function createSessions({ sql, stripe, now }: Pick<CheckoutParts, 'sql' | 'stripe' | 'now'>) {
   /** What Stripe has of the attempt; null, and the attempt closed, when there is nothing that anybody could pay. */

@@ -1,5 +1,4 @@
 // The billing rows in Postgres: who is which customer, and what Stripe said last. Nothing here waits for anything but Postgres.
-
 import { Failure } from '../errors.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { type StripeApi, StripeProblem, type SubscriptionState } from './stripe.js';

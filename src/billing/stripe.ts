@@ -1,6 +1,5 @@
 // Stripe's API through its own package, which no other file knows: bounded in time, retries and calls at once, version pinned; the few facts that
 // are read, in our own words, and the problem that stands for all of its errors.
-
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
@@ -293,9 +292,7 @@ function isTimely(signature: string, nowMs: number): boolean {
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 const nothingKnown = { status: null, code: null, requestId: null, replayed: false, cause: null };
 
-function defaultPort(base: URL): string {
-  return base.protocol === 'http:' ? '80' : '443';
-}
+const defaultPort = (base: URL): string => (base.protocol === 'http:' ? '80' : '443');
 
 function problemOf(call: string, error: unknown): StripeProblem {
   if (error instanceof StripeProblem) return error;

@@ -92,9 +92,7 @@ export function errorText(name: string, problem: unknown, requestId: string): st
 }
 
 /** Its bytes as Latin-1 characters, and none that ends an answer. */
-function oneLine(text: string): string {
-  return Buffer.from(text.replace(/[\r\n\0]/g, ' '), 'utf8').toString('latin1');
-}
+const oneLine = (text: string): string => Buffer.from(text.replace(/[\r\n\0]/g, ' '), 'utf8').toString('latin1');
 
 const READ_BYTES = 256 * 1024;
 

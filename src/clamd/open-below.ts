@@ -47,17 +47,11 @@ const REASONS: Readonly<Record<string, string>> = {
   ENFILE: 'Too many open files in system',
 };
 
-function bytesOf(path: string): Buffer {
-  return Buffer.from(path, 'latin1');
-}
+const bytesOf = (path: string): Buffer => Buffer.from(path, 'latin1');
 
-function placeOf(descriptor: number): string {
-  return `/proc/self/fd/${descriptor}`;
-}
+const placeOf = (descriptor: number): string => `/proc/self/fd/${descriptor}`;
 
-function noPlace(): Error {
-  return new Error('More calls wait than there can be commands');
-}
+const noPlace = (): Error => new Error('More calls wait than there can be commands');
 
 /** A folder whose files may be looked at by their path. */
 interface Folder {
@@ -279,6 +273,4 @@ function reasonOf(error: unknown): string {
   return reasonFor(code);
 }
 
-function reasonFor(code: string): string {
-  return REASONS[code] ?? code;
-}
+const reasonFor = (code: string): string => REASONS[code] ?? code;

@@ -63,9 +63,7 @@ export function pathRefused(path: string, reason: string): string {
 const SUPPORTED =
   'SCAN RELOAD PING CONTSCAN VERSIONCOMMANDS VERSION END MULTISCAN FILDES STATS IDSESSION INSTREAM DETSTATSCLEAR DETSTATS ALLMATCHSCAN';
 
-export function versionCommands(version: string): string {
-  return `${version.split('/', 1)[0]}| COMMANDS: ${SUPPORTED}`;
-}
+export const versionCommands = (version: string): string => `${version.split('/', 1)[0]}| COMMANDS: ${SUPPORTED}`;
 
 /** `ClamAV 1.4.6/27000/Fri Nov 20 08:00:00 2026`, or without signatures of a daily database only the beginning. */
 export function versionOf({ engineVersion, signatureVersion, dailyBuiltAt }: VersionFacts): string {

@@ -24,13 +24,9 @@ function megabytes(value: string): string | null {
 }
 
 /** Nobody may execute a socket, or sets bits on it. */
-function mode(value: string): string | null {
-  return /^0?[0-7]{3}$/.test(value) ? value.slice(-3) : null;
-}
+const mode = (value: string): string | null => (/^0?[0-7]{3}$/.test(value) ? value.slice(-3) : null);
 
-function unlessZero(value: string): string | null {
-  return value === '0' ? null : value;
-}
+const unlessZero = (value: string): string | null => (value === '0' ? null : value);
 
 const counterparts: Readonly<Record<string, Counterpart>> = {
   LocalSocket: { setting: 'clamdSocket', read: asIs },

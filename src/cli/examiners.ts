@@ -1,6 +1,5 @@
 // What looks at the contents of `sluice scan`: an engine in this process, or a server, to which each is uploaded and which is asked again when it says so, until there is
 // an answer.
-
 import { setTimeout as delay } from 'node:timers/promises';
 import { v4 as uuidv4 } from 'uuid';
 import { z } from 'zod';

@@ -18,9 +18,7 @@ export interface Progress {
 
 const CLEAR_LINE = '\r\x1b[K';
 
-export function createProgress(stream: NodeJS.WriteStream): Progress {
-  return stream.isTTY ? barOn(stream) : NO_PROGRESS;
-}
+export const createProgress = (stream: NodeJS.WriteStream): Progress => (stream.isTTY ? barOn(stream) : NO_PROGRESS);
 
 const NO_PROGRESS: Progress = {
   loading: () => undefined,

@@ -1,6 +1,5 @@
 // The scan of many files: found in the order of their names, read ahead for all threads within bounds of memory, and reported in that order, as one line each or as one
 // JSON document.
-
 import { createHash } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, stat } from 'node:fs/promises';
@@ -208,9 +207,7 @@ function findingText(finding: Finding): string {
 }
 
 /** ` (encrypted)`, or nothing. */
-function noticesText(notices: readonly string[]): string {
-  return notices.length === 0 ? '' : ` (${notices.join(', ')})`;
-}
+const noticesText = (notices: readonly string[]): string => (notices.length === 0 ? '' : ` (${notices.join(', ')})`);
 
 function summaryText({ files, clean, infected, incomplete, failed, skipped, bytes, durationMs, interrupted }: Summary) {
   const counts = [`${clean} clean`, `${infected} infected`, `${incomplete} incomplete`, `${failed} failed`];
@@ -220,9 +217,7 @@ function summaryText({ files, clean, infected, incomplete, failed, skipped, byte
   return `${head} ${files} ${files === 1 ? 'file' : 'files'}: ${counts.join(', ')} (${megabytes(bytes)} MB in ${seconds} s)`;
 }
 
-function megabytes(bytes: number): string {
-  return (bytes / (1024 * 1024)).toFixed(1);
-}
+const megabytes = (bytes: number): string => (bytes / (1024 * 1024)).toFixed(1);
 
 /** `{"files": [...], "summary": {...}}`, a file on each line, so that no list of them is ever in memory. */
 export function jsonFormat(): Format {

@@ -1,5 +1,4 @@
 // `sluice scan`: files and folders through an engine in this process or a server, with findings on stdout and the rest on stderr.
-
 import { realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';

@@ -193,9 +193,7 @@ function updateCommand(dataDirectory: string): string {
   return `${data}node ${quoted(fromHere.startsWith('..') ? mainPath : fromHere)} signatures update`;
 }
 
-function quoted(path: string): string {
-  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
-}
+const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);
 
 /** Below the data directory: what the first start shows, once and only here. */
 const FIRST_ACCOUNT_FILE = 'first-account.txt';

@@ -90,9 +90,7 @@ export function byTheProgram(env: Environment): Environment {
   return isSet(env['DATA_DIR']) ? env : { ...env, DATA_DIR: programDataDirectory };
 }
 
-function isSet(value: string | undefined): value is string {
-  return value !== undefined && value !== '';
-}
+const isSet = (value: string | undefined): value is string => value !== undefined && value !== '';
 
 function notFound(looked: readonly string[]): never {
   throw new Refusal(

@@ -138,9 +138,7 @@ function textOf({ folders, version, gates, server }: Status, dailyAt: number | n
   return `${lines.join('\n')}\n`;
 }
 
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
-}
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 function gateLines({ gated, gates, kept, noisy, windows }: GateFacts): string[] {
   const reasons = Object.entries(kept).map(([reason, count]) => `${count} (${reason})`);

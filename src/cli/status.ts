@@ -1,7 +1,7 @@
 // `sluice status`: what a server on this machine says of its parts: engine, stores, and the journal of the history with its depth and age.
 import { z } from 'zod';
 import { reachableUrl, readConfig } from '../config/config.js';
-import { MEANINGS, standings } from '../engine/standing.js';
+import { MEANINGS, standings } from '../engine/folders.js';
 import { EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { findService, findServiceIfAny } from './service-place.js';
 

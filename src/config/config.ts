@@ -282,9 +282,7 @@ function issuerSettings({ settings, isSet, isWrong, problems }: Read) {
 }
 
 /** The `iss` of our own access tokens: the same on every node that is configured alike. */
-export function ownIssuer(baseUrl: string | null): string {
-  return baseUrl === null ? 'sluice' : baseUrl.replace(/\/$/, '');
-}
+export const ownIssuer = (baseUrl: string | null): string => (baseUrl === null ? 'sluice' : baseUrl.replace(/\/$/, ''));
 
 /** Folders whose signatures are loaded into one engine. Each of the optional ones, which come first, is left out while it has none. */
 function signatureFolders(chosen: readonly string[] | null, downloads: string) {

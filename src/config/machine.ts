@@ -6,9 +6,7 @@ import { dirname, join } from 'node:path';
 const CGROUPS = '/sys/fs/cgroup';
 
 /** Newer versions of Node count so by themselves, Node 20 counts the cores of the machine. */
-export function availableCores(): number {
-  return coresWithin(availableParallelism(), processorQuota(readText));
-}
+export const availableCores = (): number => coresWithin(availableParallelism(), processorQuota(readText));
 
 /** Whole ones, since a thread for a part of one would wait for it; at least one. */
 export function coresWithin(cores: number, quota: number | null): number {

@@ -1,5 +1,4 @@
 // The rows of the table of variables for what is spoken beside HTTP, clamd's protocol and ICAP, and for the log, the access log and traces.
-
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { initially, integer, list, megabytes, network, optional, otherwise } from './values.js';

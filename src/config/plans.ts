@@ -20,9 +20,7 @@ export function plansOf(
 }
 
 /** Null: the configuration has no such plan. */
-export function planNamed(plans: Plans, name: string): Plan | null {
-  return plans.find((plan) => plan.name === name) ?? null;
-}
+export const planNamed = (plans: Plans, name: string): Plan | null => plans.find((plan) => plan.name === name) ?? null;
 
 /** Scans per hour. A plan that the configuration no longer has counts as the smallest that it has. */
 export function hourlyLimitOf(plans: Plans, name: string): number {

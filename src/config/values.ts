@@ -1,5 +1,4 @@
 // The texts that environment variables may have, each read and checked: what is wrong is said without repeating it.
-
 import { isIP } from 'node:net';
 import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
@@ -35,9 +34,7 @@ export function folderList(text: string, context: z.RefinementCtx): string[] {
 }
 
 /** An address, or a name that the system knows one of. */
-export function isHost(text: string): boolean {
-  return isIP(text) !== 0 || /^[\w-]+(?:\.[\w-]+)*$/.test(text);
-}
+export const isHost = (text: string): boolean => isIP(text) !== 0 || /^[\w-]+(?:\.[\w-]+)*$/.test(text);
 
 export function urlList(text: string, context: z.RefinementCtx): string[] {
   const urls = text.split(/[\s,]+/).filter((entry) => entry !== '');

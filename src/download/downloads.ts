@@ -1,5 +1,4 @@
 // What is behind a URL, as a source of bytes: each hop checked, its host resolved, all of its addresses checked, and exactly those dialled; the last one's body handed on.
-
 import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';

@@ -1,6 +1,5 @@
 // Where a URL scan may go: schemes, hostnames, ports and addresses, among them metadata services and the IPv4 addresses that IPv6 carries. Pure: nothing is resolved or
 // dialled here; the download asks for each URL and each address.
-
 import { isIP, isIPv4 } from 'node:net';
 import { domainToUnicode } from 'node:url';
 import ipaddr from 'ipaddr.js';
@@ -32,9 +31,7 @@ export function createGuard(policy: GuardPolicy) {
   // Names of an intranet mean something where one has been opened; their addresses then decide.
   const privateNames = policy.allowNetworks.length > 0;
 
-  function checkAddress(address: string): GuardedAddress {
-    return mayDial(address) ? { allowed: true } : refuse(NOT_PUBLIC);
-  }
+  const checkAddress = (address: string): GuardedAddress => (mayDial(address) ? { allowed: true } : refuse(NOT_PUBLIC));
 
   function checkHost(hostname: string): GuardedAddress {
     const literal = addressLiteral(hostname);
@@ -86,9 +83,7 @@ export function createGuard(policy: GuardPolicy) {
   };
 }
 
-function refuse(reason: string): { readonly allowed: false; readonly reason: string } {
-  return { allowed: false, reason };
-}
+const refuse = (reason: string): { readonly allowed: false; readonly reason: string } => ({ allowed: false, reason });
 
 const REPAIRED = /[\p{Cc}\p{White_Space}\\]/u;
 const REPAIRED_REASON = 'control character, white space or backslash in the URL';
@@ -197,9 +192,7 @@ function isBrokenPunycode(label: string): boolean {
   return decoded === '' || decoded.startsWith('xn--');
 }
 
-function isBelow(name: string, parent: string): boolean {
-  return name === parent || name.endsWith(`.${parent}`);
-}
+const isBelow = (name: string, parent: string): boolean => name === parent || name.endsWith(`.${parent}`);
 
 /** Ports that browsers refuse to send HTTP to: https://fetch.spec.whatwg.org/#port-blocking */
 const browserBlockedPorts: readonly number[] = [

@@ -219,9 +219,7 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
   };
 }
 
-function single(value: string | string[] | undefined): string | null {
-  return typeof value === 'string' ? value : null;
-}
+const single = (value: string | string[] | undefined): string | null => (typeof value === 'string' ? value : null);
 
 function membersOf(value: string | string[] | undefined): readonly string[] {
   const members = [value ?? []].flat().flatMap((each) => each.split(','));

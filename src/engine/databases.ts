@@ -71,13 +71,9 @@ export async function fingerprint(directories: readonly string[]): Promise<strin
 }
 
 /** Whether libclamav would read it, by its name. */
-export function isDatabase(name: string): boolean {
-  return DATABASE_EXTENSIONS.has(extensionOf(name));
-}
+export const isDatabase = (name: string): boolean => DATABASE_EXTENSIONS.has(extensionOf(name));
 
-function extensionOf(name: string): string {
-  return extname(name).toLowerCase();
-}
+const extensionOf = (name: string): string => extname(name).toLowerCase();
 
 export async function databaseFiles(directory: string): Promise<string[]> {
   const names = await readdir(directory);
@@ -88,9 +84,7 @@ export async function databaseFiles(directory: string): Promise<string[]> {
 }
 
 /** Whether it holds YARA rules; libclamav takes those as well, as far as it knows their language. */
-export function isRuleFile(path: string): boolean {
-  return RULE_EXTENSIONS.has(extensionOf(path));
-}
+export const isRuleFile = (path: string): boolean => RULE_EXTENSIONS.has(extensionOf(path));
 
 /** Lines that are neither empty nor a comment: in most forms of database, one signature each. */
 export async function countLines(path: string): Promise<number> {
@@ -177,9 +171,7 @@ export async function contentDigest(paths: readonly string[]): Promise<string> {
   return digest.digest('hex');
 }
 
-function baseName(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1);
-}
+const baseName = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 export interface ContainerHeader {
   readonly version: number;
@@ -217,13 +209,9 @@ const OWN_SIGNATURE = 'Sluice.Test.EICAR;';
 const TEST_FILE = ['X5O!P%@AP[4\\PZX54(P^)', '7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-', 'FILE!$H+H*'];
 const CLEAN_TEXT = 'Sluice self-test: a few harmless words that no signature may match.\n';
 
-export function testFile(): Uint8Array {
-  return Buffer.from(TEST_FILE.join(''), 'latin1');
-}
+export const testFile = (): Uint8Array => Buffer.from(TEST_FILE.join(''), 'latin1');
 
-export function cleanSample(): Uint8Array {
-  return Buffer.from(CLEAN_TEXT);
-}
+export const cleanSample = (): Uint8Array => Buffer.from(CLEAN_TEXT);
 
 export async function selfTestFor(databasePaths: readonly string[]): Promise<SelfTest> {
   for (const path of databasePaths.filter((candidate) => OWN_DATABASE.test(candidate))) {

@@ -102,9 +102,7 @@ export function serve({ engine, takePlace }: BuiltEngine): Engine {
 }
 
 /** Null before the first. */
-export function servingNow(): Engine | null {
-  return current;
-}
+export const servingNow = (): Engine | null => current;
 
 /** The outcome of the last request for newer signatures, while older ones serve. */
 export type ReloadState =

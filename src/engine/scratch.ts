@@ -39,9 +39,7 @@ const ABANDONED_MS = 15 * SIGN_OF_LIFE_MS;
 const signsOfLife = new Map<string, { readonly mtimeMs: number; readonly seenMs: number }>();
 
 /** The beginning of the name of a folder of this process. */
-export function processFolderName(prefix: string): string {
-  return `${prefix}${process.pid}-${STARTED}-${NAMESPACE}-`;
-}
+export const processFolderName = (prefix: string): string => `${prefix}${process.pid}-${STARTED}-${NAMESPACE}-`;
 
 /** To be called every SIGN_OF_LIFE_MS. */
 export function showLife(directory: string): void {
@@ -206,9 +204,7 @@ const FOLDER_ITSELF = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_N
 /** A link or a file can't be opened as a folder. A folder may have gone meanwhile. */
 const NO_FOLDER = new Set(['ELOOP', 'ENOTDIR', 'ENOENT']);
 
-export function isOurs({ uid }: Pick<Stats, 'uid'>): boolean {
-  return uid === process.geteuid?.();
-}
+export const isOurs = ({ uid }: Pick<Stats, 'uid'>): boolean => uid === process.geteuid?.();
 
 const OTHERS_MAY_WRITE = 0o022;
 const STICKY = 0o1000;
@@ -226,9 +222,7 @@ export function isClosedToOthers(folder: string): boolean {
   });
 }
 
-export function isOursOrRoots(stats: Pick<Stats, 'uid'>): boolean {
-  return stats.uid === 0 || isOurs(stats);
-}
+export const isOursOrRoots = (stats: Pick<Stats, 'uid'>): boolean => stats.uid === 0 || isOurs(stats);
 
 function wayTo(folder: string): readonly string[] {
   const above = dirname(folder);
@@ -284,6 +278,4 @@ function openFolder(path: string): number | null {
 }
 
 /** Proc(5): a link to the folder of the descriptor, also when the folder's name leads elsewhere by now. */
-function below(descriptor: number, name = ''): string {
-  return `/proc/self/fd/${descriptor}/${name}`;
-}
+const below = (descriptor: number, name = ''): string => `/proc/self/fd/${descriptor}/${name}`;

@@ -124,13 +124,9 @@ export function noticesOf(verdict: CompleteVerdict, notice: string | null): read
   return notices;
 }
 
-function isLimit(name: string): boolean {
-  return LIMITS.some((beginning) => name.startsWith(beginning));
-}
+const isLimit = (name: string): boolean => LIMITS.some((beginning) => name.startsWith(beginning));
 
-function isEncrypted(name: string): boolean {
-  return ENCRYPTED.some((beginning) => name.startsWith(beginning));
-}
+const isEncrypted = (name: string): boolean => ENCRYPTED.some((beginning) => name.startsWith(beginning));
 
 /** `Sluice.Mark.Unscanned.RAR.UNOFFICIAL` -> `engine cannot unpack RAR`. */
 function unscannedReason(name: string): string {

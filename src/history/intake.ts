@@ -178,9 +178,7 @@ export function createIntake(options: IntakeOptions) {
   };
 }
 
-function refused(text: string): Unavailable {
-  return new Unavailable('journalRefuses', { text });
-}
+const refused = (text: string): Unavailable => new Unavailable('journalRefuses', { text });
 
 interface Taken {
   readonly scan: Recorded;

@@ -167,9 +167,7 @@ function toBeCopied(): Copied {
   return { promise, resolve };
 }
 
-function isCopied({ endBytes, segment }: Recent): boolean {
-  return endBytes <= segment.readBytes;
-}
+const isCopied = ({ endBytes, segment }: Recent): boolean => endBytes <= segment.readBytes;
 
 interface Batch {
   readonly rows: readonly ScanRow[];

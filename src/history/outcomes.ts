@@ -90,9 +90,7 @@ export async function countMonths(sql: Queries, userId: string, fromMs: number):
     GROUP BY month`;
 }
 
-function dayOf(epochMs: number): string {
-  return wireDay(new Date(epochMs));
-}
+const dayOf = (epochMs: number): string => wireDay(new Date(epochMs));
 
 const NotedScan = z.object({
   id: z.uuid(),

@@ -147,9 +147,7 @@ function storable(value: string): string {
 }
 
 /** Epoch milliseconds of a UUID version 7 (RFC 9562, section 5.7). */
-export function timeOfId(id: string): number {
-  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
-}
+export const timeOfId = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 
 /** Below every id of that millisecond and above all earlier ones; no id is from before 1970. */
 export function lowestIdAt(epochMs: number): string {

@@ -100,9 +100,7 @@ export const ScanView = Detail.omit({ env: true })
   .meta({ id: 'Scan' });
 
 /** A URL without a path is called by its host, which has no extension. */
-function isHost({ filename, url }: ScanRow): boolean {
-  return url !== null && parseUrl(url)?.hostname === filename;
-}
+const isHost = ({ filename, url }: ScanRow): boolean => url !== null && parseUrl(url)?.hostname === filename;
 
 /** A scan of the history, or one that has not ended. */
 export interface ShownScan extends ScanRow {

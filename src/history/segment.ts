@@ -137,9 +137,7 @@ export async function readBlocks(file: Readable, buffer: Buffer, atBytes: number
 }
 
 /** The same may go well a moment later: nothing is given up for it. */
-export function isPassing(error: unknown): boolean {
-  return PASSING.includes(codeOf(error) ?? '');
-}
+export const isPassing = (error: unknown): boolean => PASSING.includes(codeOf(error) ?? '');
 
 /** Length, then CRC-32 over the length and the payload; both 32 bits, little-endian. */
 const HEADER_BYTES = 8;

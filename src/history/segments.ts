@@ -1,6 +1,5 @@
 // The segments that wait for the database: this process's own and those of the dead, in the order in which they are copied; and how they go. Each process has a folder,
 // locked while it lives; what a dead one left is taken over, and files that can't be read are put aside and counted.
-
 import { randomBytes } from 'node:crypto';
 import { existsSync, lstatSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -343,9 +342,7 @@ async function removeAndRelease(path: string, release: () => Promise<void>): Pro
   }
 }
 
-function segmentName(number: number): string {
-  return `${String(number).padStart(9, '0')}.log`;
-}
+const segmentName = (number: number): string => `${String(number).padStart(9, '0')}.log`;
 
 /** Oldest first. */
 function segmentsIn(path: string): string[] {

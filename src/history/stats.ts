@@ -352,6 +352,4 @@ async function bounded<T>(sql: Sql, work: (queries: Queries) => Promise<T>): Pro
   }
 }
 
-function isoDay(epochMs: number): string {
-  return wireDay(new Date(epochMs));
-}
+const isoDay = (epochMs: number): string => wireDay(new Date(epochMs));

@@ -1,5 +1,4 @@
 // Who is signed in, and the routes that are theirs: what the rooms of the dashboard API share without knowing each other.
-
 import type { KeyRules } from '../config/plans.js';
 import type { ErrorCode } from '../errors.js';
 import type { Exchange } from './exchange.js';
@@ -55,9 +54,7 @@ export function callerRoute(name: RouteName, operation: GuardedOperation, handle
   return { name, operation, handle };
 }
 
-export function isReading({ name }: Pick<Route, 'name'>): boolean {
-  return name.startsWith('GET ');
-}
+export const isReading = ({ name }: Pick<Route, 'name'>): boolean => name.startsWith('GET ');
 
 interface Begun {
   /** The caller is refused. */

@@ -1,7 +1,6 @@
 // The connections of a server: how many the file descriptors of its process allow, what an address may have of them, and which end when others need room; and the
 // listening socket, which outlives a server process (sole loader of the sockets addon): inherited by each server, it keeps connections that nobody has accepted yet, where one
 // that closes with SO_REUSEPORT resets them (net.ipv4.tcp_migrate_req).
-
 import { lookup } from 'node:dns/promises';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -79,9 +78,7 @@ export function createConnections({ limit, perAddress, groupOf }: ConnectionLimi
     return false;
   }
 
-  function countOf(group: string): number {
-    return counts?.get(group) ?? 0;
-  }
+  const countOf = (group: string): number => counts?.get(group) ?? 0;
 
   return {
     count: (): number => count,
@@ -171,9 +168,7 @@ function softLimit(): number {
   return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft);
 }
 
-function openNow(): number {
-  return readdirSync('/proc/self/fd').length;
-}
+const openNow = (): number => readdirSync('/proc/self/fd').length;
 
 interface SocketsAddon {
   openListener(address: string, port: number): number;
@@ -203,9 +198,7 @@ function addon(): SocketsAddon {
 }
 
 /** Whether there is an addon: it needs a compiler at the installation. */
-export function canShareListener(): boolean {
-  return existsSync(socketsAddonPath);
-}
+export const canShareListener = (): boolean => existsSync(socketsAddonPath);
 
 /** Listens, accepts nothing, and returns the descriptor. Rejects with the reason when the address can't be had. `variable`: that names the port. */
 export async function openListener(host: string, port: number, variable = 'PORT'): Promise<number> {
@@ -218,23 +211,17 @@ export async function openListener(host: string, port: number, variable = 'PORT'
 }
 
 /** The same of a UNIX socket, which has its mode from its first moment on. */
-export function openUnixListener(path: string, mode: number): number {
-  return addon().openUnixListener(path, mode);
-}
+export const openUnixListener = (path: string, mode: number): number => addon().openUnixListener(path, mode);
 
 export function whyNot(error: unknown, variable = 'PORT'): string {
   const isTaken = codeOf(error) === 'EADDRINUSE';
   return isTaken ? `another program listens there; set ${variable} to a free one` : messageOfError(error);
 }
 
-export function portOf(listener: number): number {
-  return addon().listenerPort(listener);
-}
+export const portOf = (listener: number): number => addon().listenerPort(listener);
 
 /** The connections that were accepted on the port. Throws without a descriptor to look with. */
-export function listConnections(port: number): KernelConnection[] {
-  return addon().listConnections(port);
-}
+export const listConnections = (port: number): KernelConnection[] => addon().listConnections(port);
 
 /** Ends a connection that was listed. To be called before the next turn of the event loop: its descriptor may belong to another connection then. */
 export function hangUp(descriptor: number): void {
@@ -248,14 +235,10 @@ export function hangUp(descriptor: number): void {
 const EDGE_TRIGGERED = ['1.49.0', '1.49.1'];
 
 /** Whether anybody but the event loop may ask what is ready for it. */
-export function canGuardSweeps(): boolean {
-  return canShareListener() && !EDGE_TRIGGERED.includes(process.versions.uv);
-}
+export const canGuardSweeps = (): boolean => canShareListener() && !EDGE_TRIGGERED.includes(process.versions.uv);
 
 /**
  * From now on uWebSockets.js, of which there must be a server in this thread, ends no connection as silent whose next request has arrived and is not read yet.
  * False: it has another timer than we know, and goes on as it does.
  */
-export function guardSweeps(): boolean {
-  return addon().guardSweeps();
-}
+export const guardSweeps = (): boolean => addon().guardSweeps();

@@ -411,15 +411,9 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
 }
 
 /** There is no memory left for bodies that are no uploads. */
-export function bodiesFull(): Failure {
-  return new Unavailable('bodiesBusy');
-}
+export const bodiesFull = (): Failure => new Unavailable('bodiesBusy');
 
 /** RFC 9112 section 6.3: a byte behind it would be the first one of the next answer. */
-function endsWithHead(method: string, status: number): boolean {
-  return method === 'HEAD' || status === 204 || status === 304;
-}
+const endsWithHead = (method: string, status: number): boolean => method === 'HEAD' || status === 204 || status === 304;
 
-function gone(): Error {
-  return new Error('The client went away');
-}
+const gone = (): Error => new Error('The client went away');

@@ -41,9 +41,7 @@ export function readQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T {
 }
 
 /** Of a body that is a text already. Throws Failure `badRequest`. */
-export function parseJson<T>(schema: z.ZodType<T>, text: string): T {
-  return validate(schema, parse(text));
-}
+export const parseJson = <T>(schema: z.ZodType<T>, text: string): T => validate(schema, parse(text));
 
 function validate<T>(schema: z.ZodType<T>, value: unknown): T {
   const parsed = parseFields(schema, value);

@@ -1,5 +1,4 @@
 // The OpenAPI 3.1 document, made from the table of routes and the table of errors: what is served is what is documented. What validates a request, and what an answer is made as, is its schema there.
-
 import { z } from 'zod';
 import { challengeOf, type ErrorCode, errorTable } from '../errors.js';
 
@@ -106,9 +105,7 @@ function idOf(method: string, path: string): string {
   return method.toLowerCase() + named.join('');
 }
 
-function capital(word: string): string {
-  return word.slice(0, 1).toUpperCase() + word.slice(1);
-}
+const capital = (word: string): string => word.slice(0, 1).toUpperCase() + word.slice(1);
 
 /** Schemas that have a name go to the components, whatever they are in. */
 function hoist(value: unknown, schemas: Record<string, unknown>): unknown {

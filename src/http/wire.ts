@@ -270,13 +270,9 @@ const MARK = '\ufeff';
 const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
 const QUOTED = /[",\r\n']|^\s|\s$/;
 
-export function csvHead(names: readonly string[]): string {
-  return `${MARK}${names.join(',')}\r\n`;
-}
+export const csvHead = (names: readonly string[]): string => `${MARK}${names.join(',')}\r\n`;
 
-export function csvLine(values: readonly (string | number | null)[]): string {
-  return `${values.map(cell).join(',')}\r\n`;
-}
+export const csvLine = (values: readonly (string | number | null)[]): string => `${values.map(cell).join(',')}\r\n`;
 
 function cell(value: string | number | null): string {
   if (value === null) return '';

@@ -44,13 +44,9 @@ export function optionsOf(version: string, connections: number): string[] {
 }
 
 /** One line, of printable ASCII. */
-function headerText(text: string): string {
-  return text.replace(/[^ -~]/g, '?');
-}
+const headerText = (text: string): string => text.replace(/[^ -~]/g, '?');
 
-export function noticeHeader(notice: string): string {
-  return `X-Sluice-Notice: ${headerText(notice)}`;
-}
+export const noticeHeader = (notice: string): string => `X-Sluice-Notice: ${headerText(notice)}`;
 
 /** Type as c-icap and others have it: 0 is a virus, 2 a content that could not be looked into. Resolution 2: blocked. */
 export function blockedHeaders({ kind, reason, filename }: Blocked): string[] {
@@ -112,9 +108,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
-}
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 
 /** What becomes of what could not be looked at as a whole. */
 export type IncompletePolicy = 'block' | 'pass';

@@ -135,9 +135,7 @@ export function contentLengthOf(block: Buffer | null): number | null {
 }
 
 /** Its bytes are not those that the type speaks of. */
-function isEncoded(block: Buffer | null): boolean {
-  return encodingsOf(block).some((each) => each !== 'identity');
-}
+const isEncoded = (block: Buffer | null): boolean => encodingsOf(block).some((each) => each !== 'identity');
 
 /** What the engine unpacks by itself. */
 const READABLE = new Set(['identity', 'gzip', 'x-gzip']);

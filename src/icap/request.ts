@@ -113,9 +113,7 @@ function completeHead(start: HeadStart, encapsulated: Buffer): IcapHead {
 
 const HEADER_END = Buffer.from('\r\n\r\n');
 
-function isMethod(text: string): text is Method {
-  return METHODS.has(text);
-}
+const isMethod = (text: string): text is Method => METHODS.has(text);
 
 function parseHeaders(lines: readonly string[]): Map<string, string> {
   const headers = new Map<string, string>();
@@ -154,9 +152,7 @@ function parseSection(text: string): Section {
   return { name, offset: Number(offset) };
 }
 
-function isSectionName(text: string): text is SectionName {
-  return SECTION.test(`${text}=0`);
-}
+const isSectionName = (text: string): text is SectionName => SECTION.test(`${text}=0`);
 
 function follows(sections: readonly Section[], order: readonly SectionName[]): boolean {
   if (sections.at(-1)?.name !== order.at(-1)) return false;

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { KeyView, listedView } from '../account/key-routes.js';
 import { listKeys } from '../account/keys.js';
 import { listSessions, SessionView } from '../account/sessions.js';
-import { findUser, Role, type UserRow, UserView, userView } from '../account/users.js';
+import { findUser, Role, type UserRow, UserView, userColumns, userView } from '../account/users.js';
 import { type Plans, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { OutcomeDays, outcomeDays } from '../history/outcomes.js';
@@ -71,7 +71,7 @@ async function findAccounts(
 ): Promise<z.infer<typeof AccountsView>> {
   const rows = await sql<Row[]>`
     SELECT u.*, facts.* FROM (
-      SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date, count(*) OVER ()::int AS total FROM users
+      SELECT ${userColumns(sql)}, count(*) OVER ()::int AS total FROM users
       WHERE ${text} = '' OR strpos(lower(email), lower(${text})) > 0 OR strpos(lower(name), lower(${text})) > 0
         OR id::text = lower(${text})
       ORDER BY lower(email), id LIMIT ${size} OFFSET ${page * size}) u
@@ -97,7 +97,7 @@ function factsOf(sql: Queries) {
 async function readAccount(sql: Queries, plans: Plans, userId: string, nowMs: number): Promise<AccountDetail | null> {
   const [row] = await sql<Row[]>`
     SELECT u.*, facts.* FROM (
-      SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date, 1 AS total FROM users WHERE id = ${userId}) u
+      SELECT ${userColumns(sql)}, 1 AS total FROM users WHERE id = ${userId}) u
     CROSS JOIN LATERAL (${factsOf(sql)}) facts`;
   if (row === undefined) return null;
   const keys = await listKeys(sql, userId);
@@ -126,7 +126,7 @@ export interface OperatorRoute extends Omit<CallerRoute, 'operation'> {
   readonly operation: Omit<GuardedOperation, 'tag'>;
 }
 
-export function operatorRoute(
+function operatorRoute(
   name: RouteName,
   operation: OperatorRoute['operation'],
   handle: OperatorRoute['handle'],
@@ -321,9 +321,7 @@ function idOf(text: string | undefined): string {
   return id.data.toLowerCase();
 }
 
-function unknownAccount(): Failure {
-  return new Failure('notFound', 'the account');
-}
+const unknownAccount = (): Failure => new Failure('notFound', 'the account');
 
 function ownAccount(): Failure {
   return new Failure('conflict', 'This is your own account: another operator or the command line can do that');

@@ -3,7 +3,7 @@
 import { endKey, type KeyRevocation, revokeInPostgres } from '../account/keys.js';
 import type { DeleteOwn } from '../account/protection.js';
 import { endOtherSessions } from '../account/sessions.js';
-import { allowanceOf, findUser, type Role, type UserRow } from '../account/users.js';
+import { allowanceOf, findUser, type Role, type UserRow, userColumns } from '../account/users.js';
 import { limitOf, type Plans, SUSPENDED_LIMIT } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
@@ -65,7 +65,7 @@ export async function changeAccount(
 /** Both rows in one order: of two operators who demote each other one is late, and is refused. */
 async function lockAccount(tx: Queries, actor: Actor, userId: string): Promise<UserRow | null> {
   const rows = await tx<UserRow[]>`
-    SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users
+    SELECT ${userColumns(tx)} FROM users
     WHERE id = ${userId} OR id = ${actor.userId} ORDER BY id FOR NO KEY UPDATE`;
   if (actor.userId !== null && actor.isOwner !== true) {
     const acting = rows.find(({ id }) => id === actor.userId);

@@ -55,9 +55,7 @@ function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): O
           'What scans of all nodes have come to in 30 days; errors by reason, refusals and the slowest ones of the last days',
         responses: { 200: jsonAnswer('As it is now.', ActivityView) },
       },
-      async handle({ userId }) {
-        return jsonReply(200, await activityOf(sqlOf(userId), now()));
-      },
+      handle: async ({ userId }) => jsonReply(200, await activityOf(sqlOf(userId), now())),
     },
   ];
 }

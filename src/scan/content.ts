@@ -4,7 +4,7 @@ import { createHash, type Hash, hash } from 'node:crypto';
 import type { Downloads, OriginBody } from '../download/downloads.js';
 import { Failure } from '../errors.js';
 import { SMALL_UPLOAD_BYTES } from '../limits.js';
-import type { InLine, Line } from '../waiting/line.js';
+import { type InLine, Line } from '../waiting/line.js';
 import { type Block, blockSize, copyInto } from './memory/arena.js';
 
 export interface ContentOwner {
@@ -30,23 +30,27 @@ export interface Lender {
 }
 
 /** What one account has. Only the lender and the line of those who wait write to it. */
-export interface Account {
+export class Account {
   readonly id: string;
   /** Bytes of the shared part, those that wait included. */
-  sharedBytes: number;
+  sharedBytes = 0;
   /** Those of them that wait. */
-  waitingBytes: number;
+  waitingBytes = 0;
   /** Bytes of the finishing room. */
-  finishingBytes: number;
+  finishingBytes = 0;
   /** What its contents on their way may still ask for. */
-  claimedBytes: number;
+  claimedBytes = 0;
   /** Those that have begun and are not released. */
-  contents: number;
+  contents = 0;
   /** On their way, the oldest first. */
-  readonly receiving: Line<Content>;
+  readonly receiving = new Line<Content>();
   /** Those that wait, each with the oldest first. */
-  readonly waitingSmall: Content[];
-  readonly waitingLarge: Content[];
+  readonly waitingSmall: Content[] = [];
+  readonly waitingLarge: Content[] = [];
+
+  constructor(id: string) {
+    this.id = id;
+  }
 }
 
 interface ContentBounds {

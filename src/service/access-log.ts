@@ -64,9 +64,7 @@ function openToAppend(path: string): number {
 const KEY_IN_PATH = /^(\/web\/keys\/)(?!me$).+/;
 
 /** As logs may have it. */
-export function pathWithoutKey(path: string): string {
-  return path.replace(KEY_IN_PATH, '$1{uuid}');
-}
+export const pathWithoutKey = (path: string): string => path.replace(KEY_IN_PATH, '$1{uuid}');
 
 function jsonLine(request: EndedRequest, status: number | null, { address, atMs, startedMs, agent }: Begun): string {
   const { method, path, route, requestId } = request;

@@ -1,5 +1,4 @@
 // The engine's side of the service: scan threads, what guards them, and the signatures, which load from here on.
-
 import { join } from 'node:path';
 import { memoryUsage } from 'node:process';
 import type { Config } from '../config/config.js';

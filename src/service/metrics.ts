@@ -1,6 +1,5 @@
 // What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for; and the server on the loopback that
 // says it, GET /metrics and nothing else.
-
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { collectDefaultMetrics, Registry } from 'prom-client';

@@ -1,6 +1,5 @@
 // What is counted of each scan and each HTTP request, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them.
 // The registry asks for each figure when somebody asks for it.
-
 import { Gauge, type Registry } from 'prom-client';
 import type { TurnKind } from '../engine/threads/thread-scan.js';
 import type { UnavailableReason } from '../errors.js';

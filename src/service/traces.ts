@@ -1,5 +1,4 @@
 // Traces as OpenTelemetry has them: a tree of spans for each scan, made of the times of its stages when it has ended. The official SDK is loaded only where traces are asked for.
-
 import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import { type EventLog, seldom } from '../log.js';
@@ -83,9 +82,7 @@ export async function openTraces(
 }
 
 /** Milliseconds since 1970. */
-function wall(performanceMs: number): number {
-  return performance.timeOrigin + performanceMs;
-}
+const wall = (performanceMs: number): number => performance.timeOrigin + performanceMs;
 
 /** Nothing of keys, names or contents. */
 function attributesOf(scan: EndedScan): Record<string, string | number | boolean> {

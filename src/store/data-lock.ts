@@ -1,6 +1,5 @@
 // The lock on a data directory: one live process at a time. A claim is a listening socket in the directory, which the
 // kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
-
 import { randomBytes, randomInt } from 'node:crypto';
 import { chmodSync, closeSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
@@ -91,9 +90,7 @@ async function otherOwner(folder: string, mine: string): Promise<number | null> 
 }
 
 /** Proc(5): a link to the folder, for every path of this process. */
-function throughDescriptor(descriptor: number, name: string): string {
-  return `/proc/self/fd/${descriptor}/${name}`;
-}
+const throughDescriptor = (descriptor: number, name: string): string => `/proc/self/fd/${descriptor}/${name}`;
 
 function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {

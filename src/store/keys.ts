@@ -4,14 +4,10 @@ import { hash, hkdfSync, randomBytes } from 'node:crypto';
 import type { Queries } from './postgres.js';
 
 /** The form in which a key is stored and looked up: SHA-256, 64 hex characters. It has 128 random bits: no salt is needed. */
-export function hashOfKey(value: string): string {
-  return hash('sha256', value);
-}
+export const hashOfKey = (value: string): string => hash('sha256', value);
 
 /** The same as the bytes of a column. */
-export function hashBytes(keyHash: string): Buffer {
-  return Buffer.from(keyHash, 'hex');
-}
+export const hashBytes = (keyHash: string): Buffer => Buffer.from(keyHash, 'hex');
 
 type KeyPurpose = 'contents' | 'webhooks';
 

@@ -1,6 +1,5 @@
 // Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out. Migrations are ordered SQL files, each
 // applied once in a transaction of its own, even when several processes start at once. Numbers may be left out: a branch has its own before it is merged.
-
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';

@@ -1,5 +1,4 @@
 // No file of this process's memory when it dies: it holds contents of clients and keys.
-
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -100,9 +99,7 @@ export function hasRootsRights(): boolean {
   return process.getuid?.() === 0 && hasMoreThan(Object.keys(BITS).filter(isCapability));
 }
 
-function isCapability(name: string): name is Capability {
-  return name in BITS;
-}
+const isCapability = (name: string): name is Capability => name in BITS;
 
 function neededOf({ dataDirectory, ports }: Needs): readonly Capability[] {
   const bindsPort = ports.some((port) => port > 0 && port < FIRST_FREE_PORT);
@@ -136,9 +133,7 @@ function hasMoreThan(names: readonly Capability[]): boolean {
   return left !== 0n;
 }
 
-function has(set: 'CapEff' | 'CapBnd', bit: number): boolean {
-  return (maskOf(set) & (1n << BigInt(bit))) !== 0n;
-}
+const has = (set: 'CapEff' | 'CapBnd', bit: number): boolean => (maskOf(set) & (1n << BigInt(bit))) !== 0n;
 
 function maskOf(set: 'CapEff' | 'CapBnd'): bigint {
   const lines = readFileSync('/proc/self/status', 'latin1').split('\n');

@@ -278,9 +278,7 @@ const FAULTS: ReadonlySet<NodeJS.Signals | null> = new Set<NodeJS.Signals>([
 ]);
 
 /** Whether what was being scanned may have ended it. */
-export function isContentsDoing({ crashed, signal }: End): boolean {
-  return crashed && FAULTS.has(signal);
-}
+export const isContentsDoing = ({ crashed, signal }: End): boolean => crashed && FAULTS.has(signal);
 
 export function fieldsOf({ exitCode, signal }: End): { exitCode: number } | { signal: NodeJS.Signals } {
   return signal === null ? { exitCode } : { signal };

@@ -1,6 +1,5 @@
 // Webhooks in Postgres: where those of an account are, what they want to hear and with what they are signed (https://www.standardwebhooks.com); and the outbox: which endpoints have
 // something to be sent, in which order, when again, and what has come of it. Nodes share it.
-
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Sql, SqlOf } from '../store/postgres.js';
@@ -349,14 +348,10 @@ const SECRET_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-function newSecret(): Buffer {
-  return randomBytes(SECRET_BYTES);
-}
+const newSecret = (): Buffer => randomBytes(SECRET_BYTES);
 
 /** As receivers' libraries take it. */
-function shownSecret(secret: Buffer): string {
-  return PREFIX + secret.toString('base64');
-}
+const shownSecret = (secret: Buffer): string => PREFIX + secret.toString('base64');
 
 /** For the database: of that webhook alone. */
 function sealSecret(key: Buffer, webhookId: string, secret: Buffer): Buffer {

@@ -6,9 +6,8 @@ import type { CallerRoute, GuardedOperation, KeyRoute } from '../http/caller.js'
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters } from '../http/openapi.js';
-
 import type { Method, PathParameters } from '../http/router.js';
-import type { Reply, Reply } from '../http/wire.js';
+import type { Reply } from '../http/wire.js';
 import { timeId } from '../ids.js';
 import { createRate, type RateOptions } from '../waiting/limiter.js';
 import { type Deliveries, ENDPOINTS_MAX, type Endpoints } from './deliveries.js';

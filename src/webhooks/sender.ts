@@ -161,13 +161,9 @@ export class Outbox {
 }
 
 /** The `webhook-id`. */
-export function messageId(deliveryId: string): string {
-  return `msg_${deliveryId}`;
-}
+export const messageId = (deliveryId: string): string => `msg_${deliveryId}`;
 
-function failedAs(error: string): Attempt {
-  return { isDelivered: false, status: null, error };
-}
+const failedAs = (error: string): Attempt => ({ isDelivered: false, status: null, error });
 
 /** One attempt, by itself. Nothing is sent that can't be signed. */
 export async function post(

@@ -1,5 +1,4 @@
 // Users, keys and the first account, on both stores.
-
 import { createKey, endKey } from '../../src/account/keys.js';
 import { bootstrap, createUser, verifyPassword } from '../../src/account/users.js';
 import { createAccess } from '../../src/admission/access.js';

@@ -1,5 +1,4 @@
 // The routes of one's own account over the wire, on both stores: what they show, what a change needs, and whom it signs out.
-
 import { startSession } from '../../src/account/sessions.js';
 import { passwordHashOf, verifyPassword } from '../../src/account/users.js';
 import type { Sql } from '../../src/store/postgres.js';

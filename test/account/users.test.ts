@@ -1,5 +1,4 @@
 // Users as they are shown.
-
 import t from 'tap';
 import { normaliseEmail, type UserRow, userView } from '../../src/account/users.js';
 import { planOf } from '../fixtures/plans.js';

@@ -1,5 +1,4 @@
 // Access by API key: which header is looked up at all, and a refund that acts once.
-
 import t from 'tap';
 import { createAccess } from '../../src/admission/access.js';
 import { HOURS_KEPT } from '../../src/admission/admission.js';

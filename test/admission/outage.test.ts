@@ -1,5 +1,4 @@
 // Postgres that has stopped, and Postgres that hangs: each room answers with the same 503 in time, and works again by itself.
-
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { listKeys } from '../../src/account/keys.js';

@@ -1,5 +1,4 @@
 // A look at what is left of the hour takes nothing, on every kind of ledger and while it is away.
-
 import { hashOfKey } from '../../src/store/keys.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { newUser, nodesAt, onEachLedger, SOON_MS } from './harness.js';

@@ -1,5 +1,4 @@
 // More connections than there are descriptors: accounts are served all the same, nothing spins, and nobody pays for our own want.
-
 import { once } from 'node:events';
 import { readdirSync, renameSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';

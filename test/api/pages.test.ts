@@ -1,5 +1,4 @@
 // The files of the dashboard: compressed, cached by their names, under a strict policy; and what is no page is still a JSON 404.
-
 import { readdirSync } from 'node:fs';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';

@@ -1,5 +1,4 @@
 // POST /api/v1/scans with a url, over the wire: a real server, a hostile DNS server and origins on loopback, which it is allowed to reach.
-
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

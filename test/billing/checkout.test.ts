@@ -1,5 +1,4 @@
 // Buying over the wire: one customer per user, one open checkout, retries that are the same attempt, and nobody else's session.
-
 import { deferred } from '../fixtures/deferred.js';
 import type { SeenRequest } from '../fixtures/stripe.js';
 import { billingTest, buy, type Node, type World } from './nodes.js';

@@ -1,5 +1,4 @@
 // Events from Stripe over the wire: in any order, again and again, on several nodes; what stays is always what Stripe has.
-
 import { wholeNumbers } from '../faults/random.js';
 import { deferred } from '../fixtures/deferred.js';
 import type { FakeSubscription } from '../fixtures/stripe-account.js';

@@ -1,5 +1,4 @@
 // A process that makes the mistake which its arguments name, deep below what calls it.
-
 import { createLog } from '../../src/log.js';
 import { sayLastWords } from '../../src/supervisor/own-process.js';
 

@@ -1,5 +1,4 @@
 // The account page: name, address, password, and where one is signed in.
-
 import { TOTP } from 'otpauth';
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';

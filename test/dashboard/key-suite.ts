@@ -1,5 +1,4 @@
 // The page of API keys: made, shown once, used, revoked.
-
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
 import { HOSTILE_NAMES, noComplaints, PASSWORD, type Subtest, seriousFindings } from './browser.js';

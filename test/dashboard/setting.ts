@@ -1,5 +1,4 @@
 // What the suites of the dashboard share: one server that sells plans, one browser, and accounts of their own.
-
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,4 @@
 // The pages of webhooks: one made with its events, tested, given a new secret, switched off after three days of failures, and deleted; what failed is sent again.
-
 import { join } from 'node:path';
 import { embeddedSocketDirectory } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';

@@ -1,5 +1,4 @@
 // The proxies of deploy/ in front of two nodes: what comes in goes on as it is, what is refused is read, and a node that is lost costs no second scan.
-
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,5 +1,4 @@
 // Messages of webhooks go where downloads may go, and nowhere else: the table of URLs is tried with the real guard, a hostile DNS server and a receiver that counts.
-
 import t, { type Test } from 'tap';
 import { createPosts, createResolve, type Posts } from '../../src/download/downloads.js';
 import { createGuard } from '../../src/download/guard.js';

@@ -1,5 +1,4 @@
 // The engine's temporary folder: made, removed, and those of processes that are gone removed with it.
-
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {

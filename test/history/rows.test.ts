@@ -1,5 +1,4 @@
 // Rows in the database, on both stores: each once however often it comes, counts that equal the rows, keys used when they say.
-
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createKey, endKey, listKeys } from '../../src/account/keys.js';

@@ -1,5 +1,4 @@
 // The same bytes over both HTTP libraries: what one answers the other answers, but for a list of exceptions, which SECURITY.md gives in words.
-
 import { connect } from 'node:net';
 import t from 'tap';
 import type { Exchange } from '../../src/http/exchange.js';

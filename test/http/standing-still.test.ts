@@ -1,5 +1,4 @@
 // A process that stood still, as one that has no processor or is suspended: what its clients sent meanwhile is read before anybody is too late.
-
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';

@@ -1,5 +1,4 @@
 // Files in memory: in which form they are sent, and as the client takes them, over both HTTP libraries.
-
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
 // What one turn of the event loop answers, over real sockets and both libraries.
-
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';

@@ -1,5 +1,4 @@
 // Two servers on one listening socket, as two processes have it: how they share out what comes at once, and what they do when the memory that they share lies.
-
 import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { createConnection, type NetConnectOpts } from 'node:net';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,4 @@
 // Verdicts shared through a real Redis: by content and engine and nothing less, in a bounded room, and never at a scan's expense.
-
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import type { CompleteVerdict } from '../../src/engine/verdict.js';

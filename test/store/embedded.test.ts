@@ -1,5 +1,4 @@
 // The embedded database's life: who may open it, what a crash leaves, and what it says when it can't be opened.
-
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {

@@ -1,5 +1,4 @@
 // A process whose embedded database lies on a disk that fills up: writes until it is refused, makes room, writes again; says what it saw.
-
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

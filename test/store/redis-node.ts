@@ -1,5 +1,4 @@
 // A node of the service as Redis sees it: its own connections to a Redis and a Postgres that it shares with others, and one user's key.
-
 import type t from 'tap';
 import { createKey } from '../../src/account/keys.js';
 import { createUser } from '../../src/account/users.js';

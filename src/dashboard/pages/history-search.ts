@@ -1,5 +1,4 @@
 // What the history page shows, as the address bar has it: read with care, since anybody may have typed it.
-
 import { outcomes } from '../parts/outcomes.tsx';
 import { pageIn } from '../parts/page-number.ts';
 

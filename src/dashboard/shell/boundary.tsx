@@ -1,5 +1,4 @@
 // What is shown when a page has a bug, or a part of it could not be loaded: the rest of the shell stays.
-
 import { Button } from '@mantine/core';
 import { Component, type ReactNode } from 'react';
 import { Blank } from '../parts/blank.tsx';

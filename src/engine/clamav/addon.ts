@@ -251,9 +251,7 @@ function changed(directories: readonly string[]): Error {
 }
 
 /** Of the engine that serves; null: it has no gates, or no engine serves. */
-export function gateStatistics(): GateStatistics | null {
-  return addon().gateStatistics();
-}
+export const gateStatistics = (): GateStatistics | null => addon().gateStatistics();
 
 /** From now on, of contents that the engine looks at twice for nothing. False: another one serves, or it has no gates. `windows`: hashes. */
 export function countWindows(nativeEpoch: number, windows: Float64Array): boolean {
@@ -261,39 +259,27 @@ export function countWindows(nativeEpoch: number, windows: Float64Array): boolea
 }
 
 /** Hashes of the windows that were met and in how many contents, in turns, by the engine that serves; null: it counts none. */
-export function windowCounts(): Float64Array | null {
-  return addon().windowCounts();
-}
+export const windowCounts = (): Float64Array | null => addon().windowCounts();
 
 /** The engine that serves; null before the first. The same in every thread. */
-export function engineInfo(): EngineInfo | null {
-  return addon().engineInfo();
-}
+export const engineInfo = (): EngineInfo | null => addon().engineInfo();
 
 /**
  * Scans on the calling thread, in place: the content must not be written to meanwhile. Throws a TypeError for anything
  * but a Uint8Array with content, an Error when no engine is loaded. The codes are those of clamav.h.
  */
-export function scanBuffer(content: Uint8Array): EngineAnswer {
-  return addon().scanBuffer(content);
-}
+export const scanBuffer = (content: Uint8Array): EngineAnswer => addon().scanBuffer(content);
 
 /** As `scanBuffer`. Where the content is plainly clean and no gate has hit, the answer is the engine's epoch and the content's type in one number. */
-export function scanPlain(content: Uint8Array): EngineAnswer | number {
-  return addon().scanPlain(content);
-}
+export const scanPlain = (content: Uint8Array): EngineAnswer | number => addon().scanPlain(content);
 
 /** How many types there are at most, with "none" (native/content-types.h). */
 export const TYPES = 256;
 
 /** Of a plain answer. */
-export function epochOf(plain: number): number {
-  return Math.floor(plain / TYPES);
-}
+export const epochOf = (plain: number): number => Math.floor(plain / TYPES);
 
-export function typeOf(plain: number): number {
-  return plain % TYPES;
-}
+export const typeOf = (plain: number): number => plain % TYPES;
 
 const typeNames: (string | null)[] = [null];
 
@@ -316,9 +302,7 @@ export function confineThread(readable: readonly string[]): Confinement {
 }
 
 /** What `confineThread` can deny on this machine. */
-export function tryConfinement(): Confinement {
-  return addon().tryConfinement();
-}
+export const tryConfinement = (): Confinement => addon().tryConfinement();
 
 function checkArguments(options: LoadOptions, onProgress: unknown): void {
   if (typeof options !== 'object' || options === null) throw new TypeError('options must be an object');
@@ -347,9 +331,7 @@ function checkLimits(limits: EngineLimits): void {
   }
 }
 
-function isPath(value: unknown): value is string {
-  return typeof value === 'string' && value !== '' && !value.includes('\0');
-}
+const isPath = (value: unknown): value is string => typeof value === 'string' && value !== '' && !value.includes('\0');
 
 async function filesOf(directory: string): Promise<string[]> {
   let paths: string[];

@@ -103,9 +103,7 @@ async function withGates(
 }
 
 /** While an engine serves, the cores are for what it looks at. */
-function threadsForGates(): number {
-  return servingNow() === null ? Math.min(availableParallelism(), GATES_THREADS_MAX) : 1;
-}
+const threadsForGates = (): number => (servingNow() === null ? Math.min(availableParallelism(), GATES_THREADS_MAX) : 1);
 
 /** One progress of what is done one after the other: each part takes a share of what is left when it begins, so what is done anew goes on from there. */
 function partsOf(onProgress: ((fraction: number) => void) | undefined): {

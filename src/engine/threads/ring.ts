@@ -1,6 +1,5 @@
 // What threads share in memory. The ring of one scan thread: whose slot it is, and how the thread waits for its next scan and is woken, with one call of the kernel, and
 // none where it is awake. And which contents are being scanned: the supervisor has that memory as well, so a process that crashes can't lose it.
-
 import { readSync } from 'node:fs';
 import { type ProcessAddon, processAddon } from '../../process-addon.js';
 
@@ -155,9 +154,7 @@ const DIGEST = /^[0-9a-f]{64}$/;
 const PLACES = 1024;
 
 /** Returns its descriptor, for a process that inherits it; null without the addon: then nothing is noted. */
-export function openInFlight(): number | null {
-  return processAddon()?.openSharedMemory(PLACES * DIGEST_BYTES) ?? null;
-}
+export const openInFlight = (): number | null => processAddon()?.openSharedMemory(PLACES * DIGEST_BYTES) ?? null;
 
 /** For a scan thread, which writes at a place of its own. `descriptor` null: nothing is written. */
 export function createNote(descriptor: number | null, place: number) {

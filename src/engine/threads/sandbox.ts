@@ -1,5 +1,4 @@
 // The sandbox of the scan threads: when a thread is confined, and what is to be said of a machine that can't do it.
-
 import { messageOfError } from '../../error-text.js';
 import { type Confinement, confineThread, engineInfo, tryConfinement } from '../clamav/addon.js';
 import type { SandboxMode } from './task.js';

@@ -1,6 +1,5 @@
 // One scan thread as the serving thread has it: a Piscina of one thread, since of several it doesn't say which one has the task, its ring, the scan that it is at and the one that lies ready behind it;
 // and the watch over those that do not come back from a scan: when one gets less of the processor, when it is given up, and when it is late.
-
 import { readFileSync } from 'node:fs';
 import { constants, getPriority, setPriority } from 'node:os';
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';

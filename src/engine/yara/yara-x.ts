@@ -169,9 +169,7 @@ function readProblem(problem: unknown): RuleProblem {
   };
 }
 
-function firstLine(text: string): string {
-  return text.split('\n')[0] ?? text;
-}
+const firstLine = (text: string): string => text.split('\n')[0] ?? text;
 
 function messageOf(error: unknown): string {
   const hasMessage =

@@ -1,6 +1,5 @@
 // uWebSockets.js as an HTTP library, and sole loader of its packages: its requests as wires, and its sockets. None is on npm by its authors: what is there are repacks of
 // their binaries.
-
 import { existsSync, readFileSync } from 'node:fs';
 import { STATUS_CODES } from 'node:http';
 import { join } from 'node:path';
@@ -217,9 +216,7 @@ function addHeader(name: string, value: string): void {
   headers.push(name, value);
 }
 
-function addressOf(response: UwsResponse): string {
-  return Buffer.from(response.getRemoteAddressAsText()).toString('latin1');
-}
+const addressOf = (response: UwsResponse): string => Buffer.from(response.getRemoteAddressAsText()).toString('latin1');
 
 export function uwsLibrary({ library, title }: LoadedUws): HttpLibrary {
   return { name: 'uws', title, standsInFor: null, listen: (options) => listen(library, options) };

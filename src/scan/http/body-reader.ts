@@ -165,9 +165,7 @@ class UrlReader implements BodyReader {
   }
 }
 
-function readObject(text: string): z.infer<typeof UrlBody> {
-  return parseJson(UrlBody, text);
-}
+const readObject = (text: string): z.infer<typeof UrlBody> => parseJson(UrlBody, text);
 
 function readPairs(text: string): UrlFields {
   const body: Record<string, string> = {};

@@ -1,7 +1,6 @@
 // A strict streaming parser of multipart/form-data (RFC 7578, RFC 2046): no byte of a part is lost in silence, and no body is read two ways. It is pure, and takes
 // any split of the bytes. What headers must say is checked as strictly: those of the request, its boundary among them, and the block of one part;
 // how clients write a filename is not (RFC 5987, RFC 8187).
-
 import { Failure } from '../../errors.js';
 import { MULTIPART_BOUNDARY_MAX, MULTIPART_MARGIN_BYTES, MULTIPART_PART_HEADER_BYTES } from '../../limits.js';
 
@@ -275,9 +274,7 @@ export function parsePartHeaders(text: string): Part {
 }
 
 /** The same of a multipart body that is no form: each part is a file, which may have no name. */
-export function parseFileHeaders(text: string): Part {
-  return { name: '', filename: dispositionIn(text)?.filename ?? '' };
-}
+export const parseFileHeaders = (text: string): Part => ({ name: '', filename: dispositionIn(text)?.filename ?? '' });
 
 function dispositionIn(text: string): Disposition | null {
   let disposition: string | null = null;
@@ -345,9 +342,7 @@ export function parseDisposition(value: string): Disposition {
   return { type: type.toLowerCase(), name: parameters.get('name') ?? null, filename };
 }
 
-function unescaped(quoted: string): string {
-  return quoted.includes('\\') ? quoted.replace(/\\(["\\])/g, '$1') : quoted;
-}
+const unescaped = (quoted: string): string => (quoted.includes('\\') ? quoted.replace(/\\(["\\])/g, '$1') : quoted);
 
 /** Browsers send quote, CR and LF of a filename percent-encoded, and nothing else (HTML standard, multipart form data). */
 function plain(filename: string | undefined): string | null {

@@ -158,9 +158,7 @@ export type SaidOptions = { readonly [Name in OptionName]?: string | undefined }
 const NAMES: readonly OptionName[] = ['metadata', 'encrypted', 'heuristics'];
 
 /** Null: it is another field of a form. */
-export function optionNamed(name: string): OptionName | null {
-  return NAMES.find((one) => one === name) ?? null;
-}
+export const optionNamed = (name: string): OptionName | null => NAMES.find((one) => one === name) ?? null;
 
 /** Each once, whatever the way by which it comes. */
 export class RequestOptions {

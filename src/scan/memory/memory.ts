@@ -2,8 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { Unavailable } from '../../errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../limits.js';
-import { Line } from '../../waiting/line.js';
-import type { Account, Content } from '../content.js';
+import { Account, type Content } from '../content.js';
 import { blockSize, copyInto, createArena } from './arena.js';
 import { createWaitingLine } from './waiters.js';
 
@@ -213,17 +212,7 @@ export function createUploadMemory(options: MemoryOptions) {
   }
 
   function newAccount(id: string): Account {
-    const account: Account = {
-      id,
-      sharedBytes: 0,
-      waitingBytes: 0,
-      finishingBytes: 0,
-      claimedBytes: 0,
-      contents: 0,
-      receiving: new Line(),
-      waitingSmall: [],
-      waitingLarge: [],
-    };
+    const account = new Account(id);
     accounts.set(id, account);
     return account;
   }

@@ -2,20 +2,6 @@
 import { type Failure, Unavailable } from '../../errors.js';
 import type { Account, Content } from '../content.js';
 
-interface WaitingLine {
-  /** Only this line writes to it. */
-  size: number;
-  /** Contents that were ended because another account waited for what they held. */
-  ended: number;
-  /** True: it was served at once, and is not called back. */
-  join(account: Account, content: Content): boolean;
-  leave(content: Content): void;
-  /** Gives what has come free to those whose turn it is. */
-  serve(): void;
-  /** Of the account; null: of the one that has most. False: none waits. */
-  refuseYoungest(account: Account | null): boolean;
-}
-
 interface WaitingLineParts {
   readonly now: () => number;
   readonly tooMany: Failure;
@@ -36,21 +22,25 @@ const TICK_MS = 100;
 /** A content that is held up by accounts with more than its own waits so long for them to end by themselves. */
 const PATIENCE_MS = 1_000;
 
-export function createWaitingLine(parts: WaitingLineParts): WaitingLine {
+export function createWaitingLine(parts: WaitingLineParts) {
   const { now, tooMany, accounts, tryGrow, tryFinish, isHeldUp, stepOf, relabel } = parts;
   const waiting = new Map<Content, Account>();
   let timer: NodeJS.Timeout | null = null;
-  const line: WaitingLine = {
+  const line = {
+    /** Contents that wait; only this line writes to it. */
     size: 0,
+    /** Contents that were ended because another account waited for what they held. */
     ended: 0,
-    join(account, content) {
+    /** True: it was served at once, and is not called back. */
+    join(account: Account, content: Content): boolean {
       if (waiting.has(content)) return false;
       add(account, content);
       serve(content);
       return !waiting.has(content);
     },
     leave,
-    serve: () => serve(null),
+    /** Gives what has come free to those whose turn it is. */
+    serve: (): void => serve(null),
     refuseYoungest,
   };
 
@@ -120,6 +110,7 @@ export function createWaitingLine(parts: WaitingLineParts): WaitingLine {
     content.owner.onNoRoom(reason);
   }
 
+  /** Of the account; null: of the one that has most. False: none waits. */
   function refuseYoungest(given: Account | null): boolean {
     const account = given ?? poorestFirst().at(-1);
     if (account === undefined) return false;
@@ -191,9 +182,7 @@ function laneOf({ waitingSmall, waitingLarge }: Account, { isSmall }: Content): 
   return isSmall ? waitingSmall : waitingLarge;
 }
 
-function bytesOf({ sharedBytes, finishingBytes }: Account): number {
-  return sharedBytes + finishingBytes;
-}
+const bytesOf = ({ sharedBytes, finishingBytes }: Account): number => sharedBytes + finishingBytes;
 
 /** Small ones first: they find room that is kept for them. */
 function headsOf({ waitingSmall, waitingLarge }: Account): Content[] {

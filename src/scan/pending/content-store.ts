@@ -69,9 +69,7 @@ class Shares {
 }
 
 /** Whole blocks: also for a content that is empty. */
-function onDisk(bytes: number): number {
-  return BLOCK_BYTES * Math.ceil((bytes + 1) / BLOCK_BYTES);
-}
+const onDisk = (bytes: number): number => BLOCK_BYTES * Math.ceil((bytes + 1) / BLOCK_BYTES);
 
 interface Kept {
   readonly account: string;

@@ -94,9 +94,7 @@ function known({ verdict, durationMs, detectedType }: LookedAt, isOwn: boolean):
 }
 
 /** Of 64 hexadecimal characters, as that of a content. It shows nothing of the account or the content to a reader who doesn't know both. */
-function ownDigest(account: string, sha256: string): string {
-  return hash('sha256', `${account} ${sha256}`);
-}
+const ownDigest = (account: string, sha256: string): string => hash('sha256', `${account} ${sha256}`);
 
 /** Verdicts that processes share through Redis: each in a place that its digest gives it, so that they never take more than their room. */
 export type SharedVerdicts = ReturnType<typeof createSharedVerdicts>;

@@ -1,5 +1,4 @@
 // Whose account the embedded PostgreSQL runs under: the one that Sluice has, or, since PostgreSQL refuses root, another one for root's.
-
 import { execFileSync } from 'node:child_process';
 import { chownSync, existsSync, lchownSync, lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';

@@ -68,9 +68,7 @@ interface Embedded {
 }
 
 /** Where the database of a process that runs is reached. */
-export function embeddedSocketDirectory(dataDirectory: string): string {
-  return databaseFolders(dataDirectory).socket;
-}
+export const embeddedSocketDirectory = (dataDirectory: string): string => databaseFolders(dataDirectory).socket;
 
 /** Takes DATA_DIR/postgres for this process alone, or throws a StoreError. What takes longer is left to the first start. */
 export async function openEmbedded(options: EmbeddedOptions) {

@@ -1,6 +1,5 @@
 // One run of PostgreSQL as a child of this process: started, listened to, and ended in order; what one that was killed left behind; and connections through its socket,
 // as an account of the database that owns our tables and nothing else.
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';

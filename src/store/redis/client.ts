@@ -1,5 +1,4 @@
 // The driver of Redis as Sluice uses it, alone, behind Sentinels or as a cluster, as REDIS_URL says: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
-
 import { createHash } from 'node:crypto';
 import { Cluster, Redis } from 'ioredis';
 import { codeOf, messageOfError } from '../../error-text.js';
@@ -66,9 +65,7 @@ export function clientOf(url: string): Client {
   return client;
 }
 
-function retryMs(times: number): number {
-  return Math.min(times * 50, 500);
-}
+const retryMs = (times: number): number => Math.min(times * 50, 500);
 
 /** Until the client ends. */
 function refreshSlots(cluster: Cluster): Cluster {
@@ -187,9 +184,7 @@ export function connectAgain(client: Client): void {
 }
 
 /** Whether Redis answered, with a refusal. */
-export function isReply(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError';
-}
+export const isReply = (error: unknown): boolean => error instanceof Error && error.name === 'ReplyError';
 
 /** Anybody may read it in /readyz: what Redis or the system says has addresses in it, the code of it hasn't. */
 export function messageWithoutAddress(error: unknown): string {

@@ -1,5 +1,4 @@
 // The connection to Redis or Redis Cluster: no command waits for long, and after a failure none is tried until Redis takes writes again.
-
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,5 +1,4 @@
 // An encrypted content on disk: read back as it was written, in whatever pieces it came, and refused when anything of it was changed.
-
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -116,9 +116,7 @@ function isUsable(hex: string, offset: string): boolean {
 }
 
 /** `SE1` is all of a section. */
-function isOnePlace(offset: string): boolean {
-  return offset !== '*' && !offset.includes(',') && !offset.startsWith('SE');
-}
+const isOnePlace = (offset: string): boolean => offset !== '*' && !offset.includes(',') && !offset.startsWith('SE');
 
 function inEachCase(target: number, offset: string, hex: string): Together {
   const cells = (hex.match(/../g) ?? []).map(
@@ -127,9 +125,7 @@ function inEachCase(target: number, offset: string, hex: string): Together {
   return gatesOf(target, offset, cells);
 }
 
-function isSmallLetter(pair: string): boolean {
-  return pair >= '61' && pair <= '7a';
-}
+const isSmallLetter = (pair: string): boolean => pair >= '61' && pair <= '7a';
 
 function openFormOf(target: number, { cells, offset }: Segment): Windows {
   if (!cells.some(({ kind }) => kind === 'open')) return [];
@@ -224,9 +220,7 @@ const RELOCATION_TYPE = 3;
  * Where addresses lie in a page of a program for Windows, two bytes for each: the type in the highest four bits, then a place behind the one before.
  * A large program has thousands, and compilers put addresses side by side: the same rows come back in all of them.
  */
-function isRelocations(bytes: Uint8Array): boolean {
-  return areRelocations(bytes, 0) || areRelocations(bytes, 1);
-}
+const isRelocations = (bytes: Uint8Array): boolean => areRelocations(bytes, 0) || areRelocations(bytes, 1);
 
 function areRelocations(bytes: Uint8Array, start: number): boolean {
   let count = 0;
@@ -245,9 +239,7 @@ const TARGETS = [1, 2];
 /** Of 6 to 64 bytes. */
 const PLAIN = /^(?:[0-9a-f]{2}){6,64}$/;
 
-export function hasLiterals(target: number): boolean {
-  return TARGETS.includes(target);
-}
+export const hasLiterals = (target: number): boolean => TARGETS.includes(target);
 
 /** Indexes. The longest of each kind stays: libclamav cuts content into pieces that overlap by the length of its longest signature. */
 export function literalsAmong(gates: readonly Gate[]): ReadonlySet<number> {
@@ -375,9 +367,7 @@ function together(needs: readonly Need[]): Need {
 }
 
 /** What tells a gate from all others, from one load to the next. */
-export function keyOf({ target, offset, pattern }: Gate): string {
-  return `${target}:${offset}:${pattern}`;
-}
+export const keyOf = ({ target, offset, pattern }: Gate): string => `${target}:${offset}:${pattern}`;
 
 export function gateOf(key: string): Gate {
   const [target, offset = '', pattern = ''] = key.split(':', 3);

@@ -46,13 +46,9 @@ export async function* membersOf(path: string, isWanted: (name: string) => boole
   }
 }
 
-function damaged(path: string): Error {
-  return new Error(`${path} is not a ClamAV container that can be read`);
-}
+const damaged = (path: string): Error => new Error(`${path} is not a ClamAV container that can be read`);
 
-function padding(size: number): number {
-  return (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
-}
+const padding = (size: number): number => (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
 
 function textOf(header: Buffer, [start, end]: readonly [number, number]): string {
   const text = header.toString('latin1', start, end);

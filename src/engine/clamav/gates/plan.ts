@@ -191,9 +191,7 @@ export function wantedWindows(
   return Float64Array.from(windows);
 }
 
-function nameOf(line: string): string {
-  return line.slice(0, line.indexOf(';'));
-}
+const nameOf = (line: string): string => line.slice(0, line.indexOf(';'));
 
 function countNames(lines: readonly string[]): Map<string, number> {
   const names = new Map<string, number>();
@@ -338,9 +336,7 @@ function fixedBytes(pattern: string): Uint8Array {
   return Buffer.from(closed.filter((token) => !token.includes('?')).join(''), 'hex');
 }
 
-function isPlain(pattern: string): boolean {
-  return !pattern.includes('(') && !pattern.includes('?');
-}
+const isPlain = (pattern: string): boolean => !pattern.includes('(') && !pattern.includes('?');
 
 function isForMail({ container, intermediates }: LogicalSignature): boolean {
   return container === MAIL || (intermediates?.includes(MAIL) ?? false);

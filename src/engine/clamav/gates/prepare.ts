@@ -286,18 +286,14 @@ async function write(
 }
 
 /** libclamav refuses an empty file. */
-function textOf(lines: readonly string[]): Buffer {
-  return Buffer.from(`# Made by Sluice.\n${lines.join('\n')}\n`, 'latin1');
-}
+const textOf = (lines: readonly string[]): Buffer => Buffer.from(`# Made by Sluice.\n${lines.join('\n')}\n`, 'latin1');
 
 /** The name says to the native layer which gate it is and, bit by bit, which shares must look whatever else hits. */
 function gateLine(gate: Gate, shares: readonly number[], index: number): string {
   return `${GATE_PREFIX}${index}.${maskOf(shares).toString(16)}:${gate.target}:${gate.offset}:${gate.pattern}`;
 }
 
-function maskOf(shares: readonly number[]): number {
-  return shares.reduce((bits, share) => bits + 2 ** share, 0);
-}
+const maskOf = (shares: readonly number[]): number => shares.reduce((bits, share) => bits + 2 ** share, 0);
 
 interface Found {
   readonly lines: string[];
@@ -410,9 +406,7 @@ function noteImageHashes(found: Found, content: Buffer): void {
   found.imageHashes ||= content.includes(IMAGE_HASH);
 }
 
-function extensionOf(path: string): string {
-  return extname(path).toLowerCase();
-}
+const extensionOf = (path: string): string => extname(path).toLowerCase();
 
 /** Those of databases that are gone, and drafts whose process is; a process that loads reads and writes within minutes. */
 async function removeOld(directory: string): Promise<void> {

@@ -401,9 +401,7 @@ function byteAt(pattern: string, at: number): number | null {
 }
 
 /** `??`, `a?`, `?a`. */
-function isNibbles(pair: string): boolean {
-  return /^([0-9a-f]\?|\?[0-9a-f?])$/.test(pair);
-}
+const isNibbles = (pair: string): boolean => /^([0-9a-f]\?|\?[0-9a-f?])$/.test(pair);
 
 /** Characters of what stands here instead of bytes. */
 function wildcardLength(pattern: string, at: number): number | null {

@@ -8,9 +8,7 @@ export interface HashedWindow {
 }
 
 /** Of 39 bits. */
-export function numberOf({ first, second }: HashedWindow): number {
-  return second * 2 ** 32 + first;
-}
+export const numberOf = ({ first, second }: HashedWindow): number => second * 2 ** 32 + first;
 
 export interface WindowSet {
   has(window: HashedWindow): boolean;
