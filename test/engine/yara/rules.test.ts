@@ -268,7 +268,7 @@ t.test('a process that ends for no file’s sake fails the try, and leaves no li
 t.test('the process that validates rules ends with the process that has started it, however that ends', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'a.yar'), ENDLESS);
-  const module = new URL('../../../src/engine/yara/rules.js', import.meta.url).href;
+  const module = new URL('../../../src/engine/yara/engine.js', import.meta.url).href;
   const script = `await (await import('${module}')).validateRules(['${folder}/a.yar'])`;
   const parent = spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: 'ignore' });
   const pid = await until(() => validations(parent.pid)[0]);
@@ -293,7 +293,7 @@ t.test('a megabyte of rules serves, and two processes that try them at once', as
 t.test('without a descriptor for a process, trying rules fails and nothing else', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'a.yar'), rule('a', 'a mark'));
-  const module = new URL('../../../src/engine/yara/rules.js', import.meta.url).href;
+  const module = new URL('../../../src/engine/yara/engine.js', import.meta.url).href;
   const script = `
     import { openSync } from 'node:fs';
     const { validateRules } = await import('${module}');
