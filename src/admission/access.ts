@@ -15,7 +15,7 @@ import { jsonAnswer } from '../http/openapi.js';
 import { READS_PER_SECOND } from '../limits.js';
 import { hashOfKey } from '../store/keys.js';
 import type { SqlOf } from '../store/postgres.js';
-import { script } from '../store/redis/client.js';
+import { script } from '../store/redis/place.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { guarded, StoreAway } from '../store/store-error.js';
 import { createRate } from '../waiting/limiter.js';

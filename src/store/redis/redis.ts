@@ -13,11 +13,11 @@ import {
   isReply,
   messageWithoutAddress,
   runScript,
-  type Script,
   setValue,
   tryWrites,
   watchConnections,
 } from './client.js';
+import type { Script } from './place.js';
 
 export interface RedisCommands {
   /** Runs a script over one key. Throws StoreAway, at once while Redis is known to be away. */

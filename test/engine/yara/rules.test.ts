@@ -300,7 +300,7 @@ t.test('without a descriptor for a process, trying rules fails and nothing else'
     const listeners = process.listenerCount('exit');
     try { for (;;) openSync('/dev/null'); } catch {}
     await validateRules(['${folder}/a.yar']).catch(({ message }) => console.log(message, process.listenerCount('exit') - listeners));`;
-  const limited = ['-c', 'ulimit -n 60; exec "$0" "$@"', process.execPath, '--input-type=module', '--eval', script];
+  const limited = ['-c', 'ulimit -n 300; exec "$0" "$@"', process.execPath, '--input-type=module', '--eval', script];
   const { status, stdout, stderr } = spawnSync('/bin/sh', limited, { encoding: 'utf8' });
   t.match(stdout, /^The process that validates rules can't be started: .* 0\n$/);
   t.equal(status, 0, stderr);
