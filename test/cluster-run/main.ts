@@ -1,27 +1,38 @@
 // `npm run cluster -- --minutes N --faults N [--rate N] [--redis cluster|sentinels] [--only NAME] [--seed N]`: three nodes over a Redis Cluster with replicas (or one master with replicas and Sentinels) and a Postgres with a standby, HAProxy in front, under load,
 // while each part fails in turn. Exits with 1 when a unit was given twice, a revoked key worked, a row was lost or doubled, or a failed node cost more than one retry.
-import { parseArgs } from 'node:util';
+import { Command, Option } from 'commander';
 import { generator } from '../faults/random.js';
+import { positive, whole } from '../fixtures/option-values.js';
 import { faults, sentinelFaults } from './faults.js';
 import { runCluster } from './run.js';
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '5' },
-    faults: { type: 'string' },
-    redis: { type: 'string', default: 'cluster' },
-    rate: { type: 'string', default: '30' },
-    only: { type: 'string' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-  },
-});
-const { minutes, rate, seed, only, redis } = values;
-if (redis !== 'cluster' && redis !== 'sentinels') throw new Error('--redis is one of: cluster, sentinels');
+const options = new Command('npm run cluster --')
+  .description(
+    'Three nodes under load while each part fails in turn; exits with 1 when a unit was given twice, a revoked key worked, or a row was lost or doubled.',
+  )
+  .option('--minutes <count>', 'at most', positive, 5)
+  .option('--faults <count>', 'how many (default: each of them once)', whole)
+  .option('--rate <count>', 'requests a second', whole, 30)
+  .addOption(
+    new Option('--redis <kind>', 'how Redis is kept').choices(['cluster', 'sentinels'] as const).default('cluster'),
+  )
+  .addOption(new Option('--only <name>', 'no other fault').choices(Object.keys({ ...faults, ...sentinelFaults })))
+  .option('--seed <count>', 'of what is drawn', whole, 1 + (Date.now() % 1_000_000))
+  .parse()
+  .opts<{
+    minutes: number;
+    faults?: number;
+    rate: number;
+    redis: 'cluster' | 'sentinels';
+    only?: string;
+    seed: number;
+  }>();
+const { minutes, rate, seed, only, redis } = options;
 const all = { ...faults, ...(redis === 'sentinels' ? sentinelFaults : {}) };
-const asked = Number(values.faults ?? Object.keys(all).length);
 const possible = Object.entries(all).filter(([name]) => only === undefined || name === only);
-if (possible.length === 0) throw new Error(`--only is one of: ${Object.keys(all).join(', ')}`);
-const random = generator(Number(seed));
+if (possible.length === 0) throw new Error(`${only} is a fault of --redis sentinels`);
+const asked = options.faults ?? Object.keys(all).length;
+const random = generator(seed);
 const draw = (): number => Math.floor(random() * possible.length);
 /** Each of them in turn at first, then by chance. */
 const order = Array.from({ length: asked }, (_, number) => (number < possible.length ? number : draw()));
@@ -32,8 +43,8 @@ say(`${asked} faults in ${minutes} minutes at most, ${rate} requests a second, s
 const report = await runCluster({
   faults: chosen,
   redis,
-  secondsMost: Number(minutes) * 60,
-  rate: Number(rate),
+  secondsMost: minutes * 60,
+  rate,
   random,
   onLine: say,
 });
