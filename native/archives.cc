@@ -72,7 +72,7 @@ std::optional<uint64_t> NumberIn(Bytes field) {
   return error == std::errc() && is_whole ? std::optional(number) : std::nullopt;
 }
 
-// No sum needs more than the last three bytes in base 256. Most blocks of other files are told apart here.
+// A sum is below 2^24, so in base 256 the bytes before the last three are zero. Most blocks that are no header end here.
 bool MayBeSum(Bytes field) {
   if ((field[0] & kBinary) != 0) return Has(field, 0, std::string_view("\x80\0\0\0\0", 5));
   const auto first = std::find_if(field.begin(), field.end(), [](uint8_t byte) { return byte != ' ' && byte != 0; });

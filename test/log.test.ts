@@ -33,7 +33,7 @@ t.test('a line about an event is the line that pino would write, by the same lev
   t.strictSame({ ...ours, time: '' }, { ...pinos, time: '' });
 });
 
-t.test('a problem that repeats is told once a minute', async (t) => {
+t.test('the same problem is logged once a minute', async (t) => {
   const told: string[] = [];
   let nowMs = 0;
   const tell = seldom(

@@ -128,6 +128,7 @@ const infected: Record<string, Buffer> = {
   'a script with gzip of an unknown maker behind it': Buffer.concat([script, unusual]),
   'a script that begins with the word': Buffer.from(`atob('${base64}')`),
   'a script with the word behind it': Buffer.from(`wanted="${base64}"\necho $wanted | base64 -d\n`),
+  'a script in wide characters, the high byte first': Buffer.from(`\ufeffatob('${base64}')`, 'utf16le').swap16(),
   'a script in wide characters': Buffer.from(`\ufeffatob('${base64}')`, 'utf16le'),
   'a batch file with a certificate': Buffer.from(`@echo off\n-----BEGIN CERTIFICATE-----\n${base64}\n`),
   'a page that unpacks itself': Buffer.from(`<html><script>save(atob('${base64}'))</script></html>`),
@@ -205,13 +206,6 @@ t.test('what is spelled in another way, or lies behind other bytes, is looked at
 const pdfData = 'engine cannot unpack this kind of PDF data';
 const mixedRtf = 'engine cannot unpack objects of RTF in two spellings';
 const tooMuch = 'too much of it only looks packed, or lies in several archives';
-t.test('the end alone says of a zip what it is', async (t) => {
-  await load(t, [ownSignaturesDirectory]);
-  const damaged = Buffer.from(lzmaZip);
-  damaged.write('X', lzmaZip.indexOf('PK\x03\x04'));
-  t.match(verdictOf(damaged), 'incomplete: a zip can be read in several ways');
-});
-
 const spelled = Buffer.from(`${deflated.toString('hex')}>`);
 const headless = pdf('/Filter/FlateDecode', deflated, '');
 const incomplete: Record<string, [string, Buffer]> = {
@@ -245,8 +239,22 @@ const incomplete: Record<string, [string, Buffer]> = {
       [tooMuch, Buffer.concat([script, Buffer.alloc(1 << 18, bytes, 'latin1')])],
     ]),
   ),
+  'a zip of which the end alone says what it is': [
+    'a zip can be read in several ways: a member is not where the directory says',
+    Buffer.from(lzmaZip.toString('latin1').replace('PK\x03\x04', 'XK\x03\x04'), 'latin1'),
+  ],
+  'a message that is compressed (RFC 3274)': [
+    'engine cannot unpack this kind of CMS data',
+    Buffer.from('3080060b2a864886f70d0109100109a0803080020100', 'hex'),
+  ],
   'what lzma86 writes': ['engine cannot unpack LZMA86', Buffer.concat([Buffer.alloc(1), compressors.lzma(wanted)])],
 };
+
+t.test('a signed message that breaks off is truncated', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const whole = signed([Buffer.alloc(300, 'words ')]);
+  t.match(verdictOf(whole.subarray(0, 200)), 'truncated');
+});
 
 t.test('what can be read in a way that no library here has is incomplete', async (t) => {
   await load(t, [ownSignaturesDirectory]);
