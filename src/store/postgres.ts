@@ -1,5 +1,5 @@
-// Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out. Migrations are ordered SQL files, each
-// applied once in a transaction of its own, even when several processes start at once. Numbers may be left out: a branch has its own before it is merged.
+// Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out. Migrations are ordered sections of SQL files, a
+// file for each subject. Each is applied once in a transaction of its own, even when several processes start at once. Numbers may be left out: a branch has its own before it is merged.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -253,7 +253,8 @@ interface Migration {
 
 /** Any number will do that no other program uses on the same database. */
 const MIGRATION_LOCK = 5_749_281_601;
-const FILE_NAME = /^(\d{3})-([a-z0-9-]+)\.sql$/;
+/** What a section begins with. */
+const HEADING = /^-- migration (\d{3}-[a-z0-9-]+)\n/m;
 
 /** Whether a service has ever used the database. */
 async function hasTables(sql: Queries): Promise<boolean> {
@@ -317,19 +318,32 @@ async function apply(tx: Queries, { version, name, checksum, text }: Migration):
   await tx`INSERT INTO schema_migrations (version, name, checksum) VALUES (${version}, ${name}, ${checksum})`;
 }
 
+/** Of all files of the folder, by their numbers. */
 function readMigrations(directory: string): Migration[] {
-  const files = readdirSync(directory)
-    .filter((file) => file.endsWith('.sql'))
-    .sort();
-  let before = 0;
-  return files.map((file) => {
-    const [, version, name] = FILE_NAME.exec(file) ?? [];
-    if (version === undefined || name === undefined || Number(version) <= before) {
-      throw new StoreError(`Migration ${file} must be named NNN-what-it-does.sql, with a number above ${before}`);
-    }
-    before = Number(version);
-    const text = readFileSync(join(directory, file), 'utf8');
-    const checksum = createHash('sha256').update(text).digest('hex');
-    return { version: before, name: `${version}-${name}`, checksum, text };
+  const files = readdirSync(directory).filter((file) => file.endsWith('.sql'));
+  const migrations = files.flatMap((file) => sectionsOf(file, readFileSync(join(directory, file), 'utf8')));
+  migrations.sort((one, other) => one.version - other.version);
+  for (const [at, { version, name }] of migrations.entries()) {
+    const next = migrations[at + 1];
+    if (next?.version === version) throw new StoreError(`Migrations ${name} and ${next.name} have the same number`);
+  }
+  return migrations;
+}
+
+function sectionsOf(file: string, text: string): Migration[] {
+  const [before = '', ...sections] = text.split(HEADING);
+  if (before !== '' || sections.length === 0) {
+    throw new StoreError(`${file} must begin with a line such as "-- migration 007-what-it-does"`);
+  }
+  return Array.from({ length: sections.length / 2 }, (_, index) => {
+    const [name = '', body = ''] = sections.slice(2 * index);
+    // What the next heading stands apart by is not the section's: it may come later.
+    const own = `${body.trimEnd()}\n`;
+    return {
+      version: Number.parseInt(name, 10),
+      name,
+      checksum: createHash('sha256').update(own).digest('hex'),
+      text: own,
+    };
   });
 }

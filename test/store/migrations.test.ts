@@ -7,7 +7,8 @@ import { makeTransactionsRepeatable, onEachStore, open, type Tap, temporaryFolde
 /** A folder with a first version that takes the place of the service's, for a database that has only that. */
 function migrationsFolder(t: Tap, files: Record<string, string>): string {
   const folder = temporaryFolder(t);
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  for (const [name, text] of Object.entries(files))
+    writeFileSync(join(folder, `${name}.sql`), `-- migration ${name}\n${text}\n`);
   return folder;
 }
 
@@ -29,21 +30,21 @@ onEachStore(async (t, store) => {
     await makeTransactionsRepeatable(sql);
     const others = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));
     const folder = migrationsFolder(t, {
-      '001-counter.sql': 'CREATE TABLE counter (n int); INSERT INTO counter VALUES (0);',
-      '002-count.sql': 'UPDATE counter SET n = n + 1;',
+      '001-counter': 'CREATE TABLE counter (n int); INSERT INTO counter VALUES (0);',
+      '002-count': 'UPDATE counter SET n = n + 1;',
     });
     await sql`DROP TABLE schema_migrations`;
     await Promise.all([{ sql }, ...others].map((one) => migrate(one.sql, folder)));
     t.same([...(await sql`SELECT n FROM counter`)], [{ n: 1 }]);
   });
 
-  t.test('a number that was left out is applied when its file comes', async (t) => {
+  t.test('a number that was left out is applied when its section comes, in whichever file', async (t) => {
     const target = await store.target(t);
     const { sql } = await open(t, target);
     await sql`DROP TABLE schema_migrations`;
-    const first = { '001-a.sql': 'CREATE TABLE a (n int)', '005-c.sql': 'CREATE TABLE c (n int)' };
+    const first = { '001-a': 'CREATE TABLE a (n int)', '005-c': 'CREATE TABLE c (n int)' };
     await migrate(sql, migrationsFolder(t, first));
-    await migrate(sql, migrationsFolder(t, { ...first, '003-b.sql': 'CREATE TABLE b (n int)' }));
+    await migrate(sql, migrationsFolder(t, { ...first, '003-b': 'CREATE TABLE b (n int)' }));
     t.same(
       [...(await sql`SELECT version, to_regclass('b') IS NOT NULL AS has_b FROM schema_migrations ORDER BY version`)],
       [1, 3, 5].map((version) => ({ version, has_b: true })),
@@ -55,20 +56,20 @@ onEachStore(async (t, store) => {
     const { sql } = await open(t, target);
     // As if the service had only this one, whatever it has by now.
     await sql`DELETE FROM schema_migrations WHERE version > 1`;
-    await t.rejects(migrate(sql, migrationsFolder(t, { '001-accounts.sql': 'SELECT 1' })), {
+    await t.rejects(migrate(sql, migrationsFolder(t, { '001-accounts': 'SELECT 1' })), {
       name: 'StoreError',
       message: 'Migration 001-accounts was edited after it was applied: put it back, and add a new one instead',
     });
-    await t.rejects(migrate(sql, migrationsFolder(t, { 'late.sql': 'SELECT 1' })), {
-      message: 'Migration late.sql must be named NNN-what-it-does.sql, with a number above 0',
+    await t.rejects(migrate(sql, migrationsFolder(t, { late: 'SELECT 1' })), {
+      message: 'late.sql must begin with a line such as "-- migration 007-what-it-does"',
     });
-    await t.rejects(migrate(sql, migrationsFolder(t, { '007-one.sql': 'SELECT 1', '007-two.sql': 'SELECT 1' })), {
-      message: 'Migration 007-two.sql must be named NNN-what-it-does.sql, with a number above 7',
+    await t.rejects(migrate(sql, migrationsFolder(t, { '007-one': 'SELECT 1', '007-two': 'SELECT 1' })), {
+      message: 'Migrations 007-one and 007-two have the same number',
     });
     await sql`DROP TABLE schema_migrations`;
     const broken = {
-      '001-half.sql': 'CREATE TABLE half (n int);',
-      '002-broken.sql': 'CREATE TABLE whole (n int); SELEC;',
+      '001-half': 'CREATE TABLE half (n int);',
+      '002-broken': 'CREATE TABLE whole (n int); SELEC;',
     };
     await t.rejects(migrate(sql, migrationsFolder(t, broken)), {
       message: /^Migration 002-broken failed: syntax error/,

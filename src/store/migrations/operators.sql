@@ -1,3 +1,4 @@
+-- migration 013-operators
 -- Operators: who is one, what they may set on an account, what they did, and accounts that are gone with all they had.
 
 ALTER TABLE users
@@ -39,4 +40,23 @@ CREATE TRIGGER audit_log_table BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT E
 CREATE TABLE deleted_users (
   id uuid PRIMARY KEY,
   deleted_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- migration 028-nodes
+-- Processes that share this database, as each says itself: a row goes when its process ends, or has not been heard of for long.
+CREATE TABLE nodes (
+  -- Of one process, made at its start.
+  process_id uuid PRIMARY KEY,
+  -- The data folder: processes of one machine share it.
+  node_id uuid NOT NULL,
+  host text NOT NULL,
+  pid integer NOT NULL,
+  version text NOT NULL,
+  -- Null: it has none yet.
+  engine text,
+  signatures integer NOT NULL,
+  -- Of the newest of them, in epoch seconds.
+  signatures_built bigint,
+  started_at timestamptz NOT NULL,
+  seen_at timestamptz NOT NULL DEFAULT now()
 );

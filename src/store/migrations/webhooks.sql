@@ -1,3 +1,4 @@
+-- migration 019-webhooks
 -- Where accounts want to hear of their scans, and what is to be said there.
 CREATE TABLE webhooks (
   id uuid PRIMARY KEY,
@@ -46,3 +47,12 @@ CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, next_at, 
 CREATE INDEX webhook_deliveries_order ON webhook_deliveries (webhook_id, scan_id, number) WHERE state = 'waiting';
 CREATE INDEX webhook_deliveries_list ON webhook_deliveries (webhook_id, number);
 CREATE INDEX webhook_deliveries_ended ON webhook_deliveries (last_update) WHERE state <> 'waiting';
+
+-- migration 032-delivery-ids
+-- Deliveries get ids of version 7, as everything else has (RFC 9562): the millisecond, then random bits. Bits 52 and 53 make it of a version 4.
+CREATE FUNCTION time_id() RETURNS uuid LANGUAGE sql VOLATILE AS $$
+  SELECT encode(set_bit(set_bit(
+    overlay(uuid_send(gen_random_uuid()) PLACING substring(int8send((1000 * extract(epoch FROM clock_timestamp()))::bigint) FROM 3) FROM 1 FOR 6),
+    52, 1), 53, 1), 'hex')::uuid
+$$;
+ALTER TABLE webhook_deliveries ALTER COLUMN id SET DEFAULT time_id();

@@ -1,3 +1,4 @@
+-- migration 003-billing
 -- Billing: who is which customer at Stripe, what Stripe said last, checkouts in progress, events seen. No secret and no card is here.
 
 -- A user has one customer in Stripe's live mode and one in its test mode, which know nothing of each other.
