@@ -4,25 +4,27 @@
 // coverage, which nothing here uses. Every process and every worker thread of a test pays for them, with half a second of a core and more.
 import { spawn } from 'node:child_process';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { cpus, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
+import { availableCores } from '../src/config/machine.js';
 import { type Result, resultOf, withoutPasses } from './result.js';
 
 /** Generous: on a busy machine a server takes many times as long to start. */
 const TIMEOUT_SECONDS = 600;
 /** tap ends a test at its timeout and says what it waits for; a process that is still there so much later is killed. */
 const KILL_AFTER_SECONDS = TIMEOUT_SECONDS + 30;
-const JOBS_MAX = 8;
+const cores = availableCores();
 /** Each may hold several servers with engine and database. */
 const JOB_BYTES = 1024 ** 3;
+const JOBS_MAX = Math.min(14, Math.max(2, Math.floor(process.availableMemory() / JOB_BYTES)));
 /** Four more than there are cores: most tests wait for servers, databases and signals part of their time. */
-const JOBS = Math.min(
-  availableParallelism() + 4,
-  JOBS_MAX,
-  Math.max(2, Math.floor(process.availableMemory() / JOB_BYTES)),
-);
+const JOBS = Math.min(cores + 4, 8, JOBS_MAX);
+/** How often is looked whether cores are idle. */
+const LOOK_MS = 1_000;
+/** Who has more of them has room for another file: some files wait for most of their time, and others never do. */
+const IDLE_CORES = 0.3;
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
   'cluster-run/cluster-run.test.js',
@@ -192,15 +194,43 @@ function runFile({ path, env }: Run, temporaryFolder: string): Promise<Result> {
   });
 }
 
+/** Cores that had nothing to do since the last call. In a container what the machine does beside it counts as ours. */
+function idleMeter(): () => number {
+  const read = () => ({ ms: performance.now(), idleMs: cpus().reduce((sum, { times }) => sum + times.idle, 0) });
+  let before = read();
+  return () => {
+    const now = read();
+    const idle = (now.idleMs - before.idleMs) / (now.ms - before.ms);
+    before = now;
+    return idle - (cpus().length - cores);
+  };
+}
+
 const runs = testRuns(process.argv.slice(2));
 const waiting = [...runs];
 const temporaryFolder = makeTemporaryFolder();
 const results: Result[] = [];
-async function work(): Promise<void> {
-  for (let run = waiting.shift(); run !== undefined; run = waiting.shift())
-    results.push(await runFile(run, temporaryFolder));
+const running = new Set<Promise<void>>();
+
+/** Runs the next file, and then others until as many run as are wanted. */
+function begin(): void {
+  const run = waiting.shift();
+  if (run === undefined) return;
+  const ending = runFile(run, temporaryFolder).then((result) => {
+    results.push(result);
+    running.delete(ending);
+    while (running.size < JOBS && waiting.length > 0) begin();
+  });
+  running.add(ending);
 }
-await Promise.all(Array.from({ length: JOBS }, work));
+
+while (running.size < JOBS && waiting.length > 0) begin();
+const idleCores = idleMeter();
+const looking = setInterval(() => {
+  if (idleCores() > IDLE_CORES && running.size < JOBS_MAX) begin();
+}, LOOK_MS);
+while (running.size > 0) await Promise.race(running);
+clearInterval(looking);
 
 const sum = (name: 'total' | 'pass' | 'fail' | 'skip' | 'todo'): number =>
   results.reduce((all, result) => all + result[name], 0);

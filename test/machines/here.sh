@@ -11,7 +11,8 @@ mkdir "$work/sluice"
 cd "$root"
 # With their times: what was built is newer than its sources here as it is there.
 git ls-files -z | xargs -0 cp -a --parents -t "$work/sluice"
-cp -a --parents dist native/build/Release/*.node "$work/sluice"
-rm -rf "$work"/sluice/dist/{embedded,postgres-template}-*
+# Without the databases of the tests, which may be making them.
+find dist -mindepth 1 -maxdepth 1 ! -name 'embedded-*' ! -name 'postgres-template-*' -exec cp -a --parents -t "$work/sluice" {} +
+cp -a --parents native/build/Release/*.node "$work/sluice"
 ln -s "$root/node_modules" "$work/sluice/node_modules"
 bash "$here/start.sh" "$work/sluice"
