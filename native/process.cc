@@ -23,6 +23,7 @@
 #include "bell.h"
 #include "freed-memory.h"
 #include "peers.h"
+#include "yielding.h"
 
 namespace {
 
@@ -145,14 +146,16 @@ int32_t* WordOf(const Napi::CallbackInfo& info) {
   return words.Data() + index;
 }
 
-// awaitWord(words, index, expected, micros) -> whether the word is another one than expected. Waits for that until the time is over. It doesn't sleep, but lets
-// others have the core.
+// awaitWord(words, index, expected, micros) -> whether the word is another one than expected. Waits for that until the time is over, without sleep; not at all where
+// that was no good before (yielding.h).
 Napi::Value AwaitWord(const Napi::CallbackInfo& info) {
   const std::atomic_ref word(*WordOf(info));
   const int32_t expected = info[2].ToNumber().Int32Value();
-  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(info[3].ToNumber().Uint32Value());
-  while (word.load() == expected && std::chrono::steady_clock::now() < end) sched_yield();
-  return Napi::Boolean::New(info.Env(), word.load() != expected);
+  const std::chrono::microseconds limit(sluice::yielding::IsResting() ? 0 : info[3].ToNumber().Int64Value());
+  const bool isThere =
+      sluice::yielding::WaitUntil(sluice::yielding::Clock::now() + limit, [&word, expected] { return word.load() != expected; });
+  if (!isThere) sluice::yielding::WasInVain(limit);
+  return Napi::Boolean::New(info.Env(), isThere);
 }
 
 // sleepOnWord(words, index, expected, limitMs): until it is woken, or the time is over. Not at all where the word isn't what is expected. futex(2).

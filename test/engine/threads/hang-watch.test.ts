@@ -1,10 +1,10 @@
 // What makes a content a suspect: a thread that works or sleeps on and on, and never a machine or a process that gives it no time.
-import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { type Running, start } from '../../fixtures/command.js';
+import { burn, someCore } from '../../fixtures/core.js';
 import { faultEnvironment } from '../../fixtures/faults.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../../native/engine.js';
 
@@ -13,13 +13,6 @@ const program = fileURLToPath(new URL('./hang-program.js', import.meta.url));
 function scan(t: Test, order: string): Running {
   const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') });
   return start(t, program, [databases, temporaryFolder(t), order], { env: faultEnvironment });
-}
-
-/** One that this process may run on; proc(5). */
-function someCore(): string {
-  const [, core] = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
-  if (core === undefined) throw new Error('There is no core to run on');
-  return core;
 }
 
 for (const how of ['busy', 'sleep']) {
@@ -36,10 +29,7 @@ t.test('content whose thread gets no processor is late, and no suspect', async (
   const core = someCore();
   execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', core, String(running.process.pid)]);
   // Several beside it: a thread that has been given up has a tenth of the weight of one of them.
-  for (let count = 0; count < 4; count += 1) {
-    const burning = spawn('taskset', ['--cpu-list', core, 'sh', '-c', 'while :; do :; done'], { stdio: 'ignore' });
-    t.teardown(() => burning.kill('SIGKILL'));
-  }
+  for (let count = 0; count < 4; count += 1) burn(t, core);
   const { stdout, stderr } = await running.ended;
   t.equal(stdout, 'begun\nincomplete\nback, late, 0 late\n', stderr);
 });
