@@ -1,12 +1,11 @@
 // An error that nothing catches, whenever it comes, is a failure of the test that runs, and those after it run all the same.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { temporaryFolder } from './fixtures/folder.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'file-'));
-t.teardown(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder(t);
 
 /** What a test file of these lines prints, and its exit code. */
 function run(...lines: readonly string[]): { readonly code: number | null; readonly output: string } {

@@ -3,7 +3,7 @@ import { openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { createLog, seldom } from '../src/log.js';
-import { temporaryFolder } from './native/engine.js';
+import { temporaryFolder } from './fixtures/folder.js';
 
 t.test('lines that come while others are written are there after the flush', async (t) => {
   const path = join(temporaryFolder(t), 'log');

@@ -3,10 +3,10 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 

@@ -1,11 +1,11 @@
 // POST /api/v1/scans without a form: the file as it is, or a URL as JSON or pairs; and forms with an input that was left empty.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { response, startOrigin } from '../fixtures/origin.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
@@ -18,9 +18,8 @@ const origin = await startOrigin(({ send }) => send(response('hello')));
 const server = await startServer({
   env: { URL_ALLOW_NETWORKS: '127.0.0.1/32', URL_PORTS: `80,443,${origin.port}`, UPLOAD_TIMEOUT_MS: '3000' },
 });
-const directory = mkdtempSync(join(tmpdir(), 'sluice-bodies-'));
+const directory = temporaryFolder(t);
 t.teardown(async () => {
-  rmSync(directory, { recursive: true });
   await server.stop();
   await origin.stop();
 });

@@ -1,21 +1,18 @@
 // The clients that people use, as they come: curl, Python requests, Node's fetch, and a form streamed in chunks as Go does it.
 import { execFile } from 'node:child_process';
-import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createReadStream, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 
 const run = promisify(execFile);
 const server = await startServer();
-const directory = mkdtempSync(join(tmpdir(), 'sluice-clients-'));
-t.teardown(async () => {
-  rmSync(directory, { recursive: true });
-  await server.stop();
-});
+const directory = temporaryFolder(t);
+t.teardown(() => server.stop());
 
 const url = `${server.url}/api/v1/scans`;
 const small = join(directory, 'eicar.com');

@@ -1,12 +1,12 @@
 // A verdict is about the client's file: what stock clients and origins encode is refused on every route, and never called clean.
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { makeAccount } from '../fixtures/another-account.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { type OriginConnection, response, startOrigin } from '../fixtures/origin.js';
 import { chunked, filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
@@ -14,7 +14,7 @@ import { API_KEY, startServer } from '../fixtures/server.js';
 import { postForm } from '../fixtures/upload.js';
 
 const run = promisify(execFile);
-const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
+const folder = temporaryFolder(t);
 const path = join(folder, 'eicar.com');
 writeFileSync(path, eicar());
 
@@ -24,7 +24,6 @@ const server = await startServer({ env: { REGISTRATION: 'open', URL_ALLOW_NETWOR
 const other = await makeAccount(server.url, 'other@example.com');
 const keys = [API_KEY, other.key];
 t.teardown(async () => {
-  rmSync(folder, { recursive: true });
   await server.stop();
   await origin.stop();
 });

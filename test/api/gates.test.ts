@@ -2,10 +2,11 @@
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
-import { databaseFolder, temporaryFolder } from '../native/engine.js';
+import { databaseFolder } from '../native/engine.js';
 
 function logicalSignature(name: string, first: string, second: string): string {
   const [one, other] = [first, second].map((text) => Buffer.from(text).toString('hex'));

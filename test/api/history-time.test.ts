@@ -1,11 +1,12 @@
 // History and a clock that is wrong, over the wire: a start far in the future drops nothing, on both stores.
 import t, { type Test } from 'tap';
 import { createRowStore } from '../../src/history/rows-to-database.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, signIn } from '../fixtures/sign-in.js';
-import { open, temporaryFolder } from '../fixtures/stores.js';
+import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { wrongClock } from '../fixtures/wrong-clock-path.js';

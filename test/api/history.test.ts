@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import postgres from 'postgres';
 import t from 'tap';
 import { makeAccount } from '../fixtures/another-account.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
-import { type Tap, temporaryFolder } from '../fixtures/stores.js';
+import type { Tap } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 

@@ -10,11 +10,11 @@ import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { scanUrlLater } from '../fixtures/async-scans.js';
 import { deferred } from '../fixtures/deferred.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { response, startOrigin } from '../fixtures/origin.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 

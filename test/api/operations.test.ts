@@ -1,11 +1,11 @@
 // Starting, telling how it is, and stopping: readiness with good, damaged and missing signatures, restart, graceful stop, wrong configuration.
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
 import { readFirstAccount } from '../fixtures/first-account.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
@@ -46,8 +46,7 @@ t.test('a healthy server is live, ready, and knows its versions', async (t) => {
 });
 
 t.test('damaged, empty and missing signatures are said, and the process lives on', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'sluice-signatures-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryFolder(t);
   const folders: Record<string, string> = { missing: join(directory, 'none'), empty: join(directory, 'empty') };
   const write = (name: string, file: string, content: string): void => {
     const folder = join(directory, name);
@@ -79,8 +78,7 @@ t.test('damaged, empty and missing signatures are said, and the process lives on
 });
 
 t.test('the first start leaves a key and a curl line that works; a restart keeps the account', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'sluice-first-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryFolder(t);
   const first = await startServer({ directory, env: { BOOTSTRAP_API_KEY: '', BOOTSTRAP_PASSWORD: '' } });
   const { key, url } = readFirstAccount(await first.printed(/^(.*first-account\.txt.*)$/m));
   t.equal(url, `${first.url}/api/v1/scans`);

@@ -1,13 +1,13 @@
 // What is taken and what came back stays so, over the wire: through restarts, upgrades and kills, over several nodes, and whatever the clock does.
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { childrenOf } from '../fixtures/processes.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { startRedis } from '../fixtures/redis.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { wrongClock } from '../fixtures/wrong-clock-path.js';

@@ -1,12 +1,12 @@
 // POST /api/v1/scans with a url, over the wire: a real server, a hostile DNS server and origins on loopback, which it is allowed to reach.
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { gzip } from '../fixtures/archives.js';
 import { makeCertificate } from '../fixtures/certificate.js';
 import { addressRecords, startDnsServer } from '../fixtures/dns-server.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { type OriginConnection, redirect, response, startOrigin } from '../fixtures/origin.js';
 import { openRaw, type RawConnection, scanRequest } from '../fixtures/raw-http.js';
@@ -22,7 +22,7 @@ const EICAR_NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
 const PER_USER = 8;
 
 const authority = makeCertificate({ name: 'An authority of the tests', isAuthority: true });
-const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
+const folder = temporaryFolder(t);
 const authorityPath = join(folder, 'authority.pem');
 writeFileSync(authorityPath, authority.cert);
 
@@ -71,7 +71,6 @@ const server = await startServer({
 t.teardown(async () => {
   await server.stop();
   await Promise.all([origin, secure, secureExpired, selfSigned, dns].map((each) => each.stop()));
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const BASE = `http://files.example:${origin.port}`;

@@ -3,12 +3,12 @@ import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { makeAccount } from '../fixtures/another-account.js';
 import { Scan, scanById, scanLater } from '../fixtures/async-scans.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { onNodes } from '../fixtures/nodes.js';
 import { type Receiver, startReceiver } from '../fixtures/receiver.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { ask, bearer, signIn } from '../fixtures/sign-in.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 

@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { scanBuffer } from '../../src/engine/clamav/addon.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { load, temporaryFolder } from '../native/engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { load } from '../native/engine.js';
 
 const program = fileURLToPath(new URL('../../bench/signatures.js', import.meta.url));
 const COUNTS = ['--logical', '3000', '--file-hashes', '500', '--section-hashes', '500'];

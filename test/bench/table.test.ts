@@ -11,7 +11,7 @@ import { partNames, parts, runPart } from '../../bench/parts.js';
 import { builtPath } from '../../bench/paths.js';
 import { describeMachine, type Report } from '../../bench/report.js';
 import { compareResults, type Results, readResults, writeResults } from '../../bench/results.js';
-import { temporaryFolder } from '../native/engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
 const QUICK_SECONDS_MOST = 180;
 const HOSTILE = `"><script>alert('x')</script>&amp;\u0000\ud800`;

@@ -1,16 +1,15 @@
 // Clients of clamd as people use them, unchanged: libraries of npm, of Python and of Perl, and what clamdtop asks for.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { packageJsonPath } from '../../src/paths.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { ask, bytesOf, EICAR, startOurs } from './client.js';
 
 const NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-clients-'));
-t.teardown(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder(t);
 writeFileSync(join(folder, 'infected'), EICAR);
 writeFileSync(join(folder, 'clean'), 'clean');
 const { server, unix, tcp } = await startOurs({ CLAMD_PATHS: folder });

@@ -5,7 +5,6 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -13,12 +12,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { startClamd } from '../fixtures/clamd.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { API_KEY } from '../fixtures/server.js';
 import { PASSWORD } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
@@ -34,8 +33,7 @@ interface Share {
 
 /** A folder with what is found in it, and one beside it that isn't allowed. */
 function makeShare(t: Test): Share {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-share-'));
-  t.teardown(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const [share, outside] = [join(folder, 'share'), join(folder, 'outside')];
   for (const each of [share, outside, join(share, 'sub'), join(share, 'sub', 'deeper')]) mkdirSync(each);
   writeFileSync(join(share, 'clean'), 'nothing');

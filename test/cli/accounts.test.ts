@@ -12,11 +12,11 @@ import { openPostgres } from '../../src/store/postgres.js';
 import type { Ended } from '../fixtures/command.js';
 import { startCommands } from '../fixtures/commands.js';
 import { seedMigrated } from '../fixtures/embedded-template.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { serverPassword, startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { bearer, mySessions, refresh, signIn } from '../fixtures/sign-in.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 
 type Env = Readonly<Record<string, string>>;
 

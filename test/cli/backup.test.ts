@@ -6,10 +6,10 @@ import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { ask, bearer, post, signIn } from '../fixtures/sign-in.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 

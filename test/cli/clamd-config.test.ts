@@ -1,14 +1,13 @@
 // `sluice clamd-config`: variables that the service takes, and a word on everything else.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { readConfig } from '../../src/config/config.js';
 import { mainPath } from '../../src/paths.js';
 import { start } from '../fixtures/command.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-clamd-config-'));
-t.teardown(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder(t);
 
 async function printedFor(t: Parameters<typeof start>[0], text: string): Promise<string[]> {
   const path = join(folder, 'clamd.conf');

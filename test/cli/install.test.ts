@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { packageJsonPath } from '../../src/paths.js';
-import { temporaryFolder } from '../native/engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
 const root = dirname(packageJsonPath);
 

@@ -1,24 +1,18 @@
 // `sluice scan --server`: the same findings and exit codes from a real server, and what it says of later is waited for.
-import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createServer as createNetServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { createServerExaminer, ServerRefuses } from '../../src/cli/examiners.js';
 import { mainPath } from '../../src/paths.js';
 import { nestedZip } from '../fixtures/archives.js';
 import { start } from '../fixtures/command.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { ask } from '../fixtures/sign-in.js';
-
-function folder(t: Test): string {
-  const path = mkdtempSync(join(tmpdir(), 'scan-server-'));
-  t.teardown(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
 
 function scan(t: Test, cwd: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   return start(t, mainPath, ['scan', ...args], { cwd, env: { SLUICE_API_KEY: API_KEY, ...env } }).ended;
@@ -29,7 +23,7 @@ const findings = (text: string): string[] => text.slice(0, text.lastIndexOf('\n\
 t.test('by a server', async (t) => {
   const server = await startServer();
   t.teardown(() => server.stop());
-  const path = folder(t);
+  const path = temporaryFolder(t);
   mkdirSync(join(path, 'd'));
   for (let file = 10; file < 40; file += 1) writeFileSync(join(path, 'd', `clean ${file}`), `clean ${file}`);
   writeFileSync(join(path, 'virus "naïve".com'), eicar());
@@ -85,7 +79,7 @@ t.test('where no server of ours can be reached by that address, it is said at on
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.close());
   const { port }: AddressInfo = Object(server.address());
-  const path = folder(t);
+  const path = temporaryFolder(t);
   writeFileSync(join(path, 'a'), 'a');
   for (const [url, said] of [
     [`http://127.0.0.1:${port}`, 'the server says 404: no answer of Sluice'],
@@ -137,7 +131,7 @@ t.test('what is refused for now is sent again with its Idempotency-Key, when the
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.close());
-  const path = folder(t);
+  const path = temporaryFolder(t);
   writeFileSync(join(path, 'a'), 'a');
   const { port }: AddressInfo = Object(server.address());
   const ended = await scan(t, path, ['--server', `http://127.0.0.1:${port}`, 'a']);

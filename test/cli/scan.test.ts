@@ -5,7 +5,6 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   rmSync,
   symlinkSync,
@@ -18,6 +17,7 @@ import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { nestedZip, zip } from '../fixtures/archives.js';
 import { type Ended, start } from '../fixtures/command.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { eicar } from '../fixtures/samples.js';
 
 const EICAR_NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
@@ -26,8 +26,7 @@ type Content = string | Uint8Array;
 
 /** A folder with these files; a path's folders are made. */
 function folder(t: Test, files: Readonly<Record<string, Content>> = {}): string {
-  const path = mkdtempSync(join(tmpdir(), 'scan-test-'));
-  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  const path = temporaryFolder(t);
   for (const [name, content] of Object.entries(files)) {
     mkdirSync(join(path, name, '..'), { recursive: true });
     writeFileSync(join(path, name), content);

@@ -1,21 +1,20 @@
 // `sluice serve` as it is run: supervisor, server process and service together, over signals, crashes and a second start.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Running, start } from '../fixtures/command.js';
 import { accountIn, readFirstAccount } from '../fixtures/first-account.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { databaseOf, serverOf } from '../fixtures/processes.js';
 import { eicar } from '../fixtures/samples.js';
 import { until } from '../fixtures/until.js';
 
 // One data folder for all: an embedded database takes most of a second to make.
-const dataDirectory = mkdtempSync(join(tmpdir(), 'serve-test-'));
-t.teardown(() => rmSync(dataDirectory, { recursive: true, force: true }));
+const dataDirectory = temporaryFolder(t);
 
 const settings = {
   PORT: '0',
@@ -85,8 +84,7 @@ t.test(
 );
 
 t.test('on a terminal the first start shows the account there, and leaves no file', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'sluice-terminal-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = temporaryFolder(t);
   const env = { PATH: process.env['PATH'], ...settings, DATA_DIR: join(directory, 'data') };
   // A terminal of its own, from util-linux; what it shows is on the stdout that we have.
   const terminal = spawn('script', ['-qec', `${process.execPath} ${mainPath} serve`, '/dev/null'], { env });

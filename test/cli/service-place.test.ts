@@ -20,10 +20,10 @@ import t from 'tap';
 import { findService } from '../../src/cli/service-place.js';
 import { mainPath } from '../../src/paths.js';
 import type { Ended } from '../fixtures/command.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { freePort } from '../fixtures/free-port.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startServer } from '../fixtures/server.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
 async function sluice(cwd: string, env: NodeJS.ProcessEnv, ...args: string[]): Promise<Ended> {

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
-import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
+import { bodySignature, databaseFolder } from '../native/engine.js';
 
 t.test(
   'on a terminal a start says what the signatures are worth, and the command that it names fetches others',

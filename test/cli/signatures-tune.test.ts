@@ -7,7 +7,8 @@ import t, { type Test } from 'tap';
 import { mainPath } from '../../src/paths.js';
 import { zip } from '../fixtures/archives.js';
 import { type Ended, start } from '../fixtures/command.js';
-import { databaseFolder, temporaryFolder } from '../native/engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { databaseFolder } from '../native/engine.js';
 
 // Clean content has none of them, and each is rare enough to be a gate alone.
 const PARTS = ['Xk2#qZ9!vWaJ0&bL~eRn', 'Yp5%rT8&uB3~cEhF2+gNxSl', 'Zm7$sH4@wC6=dQfG1*iUoKy'];

@@ -9,11 +9,12 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { startServer } from '../fixtures/server.js';
 import { startMirror } from '../fixtures/signature-mirror.js';
 import { until } from '../fixtures/until.js';
-import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
+import { bodySignature, databaseFolder } from '../native/engine.js';
 
 const OLD = bodySignature('Test.Old', 'an old mark');
 const NEW = bodySignature('Test.Old', 'an old mark') + bodySignature('Test.New', 'a new mark');

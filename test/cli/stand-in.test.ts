@@ -5,10 +5,10 @@ import { dirname, join, relative } from 'node:path';
 import t from 'tap';
 import { addonPath, packageJsonPath } from '../../src/paths.js';
 import { zip } from '../fixtures/archives.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
 import { upload } from '../fixtures/upload.js';
-import { temporaryFolder } from '../native/engine.js';
 
 const root = dirname(packageJsonPath);
 const parts = [

@@ -1,13 +1,13 @@
 // `npm start` and its server process, ended as terminals, service managers and accidents end them.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, packageJsonPath } from '../../src/paths.js';
 import { MAJOR } from '../../src/store/embedded/server.js';
 import { seedMigrated } from '../fixtures/embedded-template.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { childrenOf } from '../fixtures/processes.js';
 import { until } from '../fixtures/until.js';
 
@@ -43,7 +43,7 @@ async function run(
   channel: 'ipc' | 'ignore',
   prepare: (dataDirectory: string) => void = () => undefined,
 ): Promise<Program> {
-  const directory = mkdtempSync(join(tmpdir(), 'sluice-start-'));
+  const directory = temporaryFolder(t);
   const dataDirectory = join(directory, 'data');
   // The first start of all is serve.test.ts'.
   await seedMigrated(dataDirectory);
@@ -72,7 +72,6 @@ async function run(
   });
   t.teardown(() => {
     if (!closed) process.kill(-pid, 'SIGKILL');
-    rmSync(directory, { recursive: true, force: true });
   });
   return {
     pid,

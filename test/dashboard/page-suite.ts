@@ -14,7 +14,6 @@ export const OPEN_PAGES = [
   '/sign-in?reason=ended',
   '/register',
   '/reset',
-  '/docs',
   '/docs/reference',
   ...guides.map((guide) => `/docs/${guide}`),
 ];

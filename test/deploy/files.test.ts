@@ -1,14 +1,14 @@
 // The files of deploy/ against the project: what they name is there, what they set is valid, and their sums add up.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
 import { readConfig } from '../../src/config/config.js';
 import { environment } from '../../src/config/variables.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { deployPath } from '../fixtures/proxies.js';
 
 const variables = new Set(environment.map(({ name }) => name));
@@ -145,8 +145,7 @@ t.test('Kubernetes: settings, ports, paths, volumes and sums', async (t) => {
 
 /** With a log in its settings that it can't write, as those of its image have for a user that they don't know. */
 async function assertFetches(t: Test, [program = '', ...args]: readonly string[]): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-freshclam-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const settings = ['UpdateLogFile /nowhere/freshclam.log', 'DatabaseMirror 127.0.0.1:9', 'DNSDatabaseInfo no'];
   writeFileSync(join(folder, 'freshclam.conf'), `${settings.join('\n')}\n`);
   const own = args.map((arg) => (arg.startsWith('--datadir=') ? `--datadir=${folder}` : arg));

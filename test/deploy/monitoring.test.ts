@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { z } from 'zod';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startPrometheus } from '../fixtures/prometheus.js';
 import { deployPath } from '../fixtures/proxies.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 

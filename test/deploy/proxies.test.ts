@@ -2,14 +2,14 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { Agent } from 'node:https';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { makeCertificate } from '../fixtures/certificate.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { freePort } from '../fixtures/free-port.js';
 import { enoughOfTheHour } from '../fixtures/hour.js';
 import { librariesHere } from '../fixtures/libraries.js';
@@ -38,7 +38,7 @@ const CHECKS_MISSED = 4;
 const tooLarge = { error: 'Scan failed', message: 'File size exceeds limit: 10MB' };
 const away = { error: 'Service unavailable', message: 'No node has answered' };
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-proxies-'));
+const folder = temporaryFolder(t);
 const postgres = await startPostgres();
 const redis = await startRedis();
 const authority = makeCertificate({ name: 'authority', isAuthority: true });
@@ -75,7 +75,6 @@ t.teardown(async () => {
   await Promise.all(gates.map(({ proxy }) => proxy.stop()));
   await Promise.all([one.stop(), two.stop()]);
   await Promise.all([postgres.stop(), redis.stop()]);
-  rmSync(folder, { recursive: true });
 });
 
 function remaining(headers: ReadonlyMap<string, string>): number {

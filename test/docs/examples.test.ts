@@ -1,6 +1,6 @@
 // The examples of the documentation, run against the server as they stand: each finds what is clean and what is infected.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import ts from 'typescript';
 import { nestedZip } from '../fixtures/archives.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 
@@ -25,8 +26,7 @@ async function run(program: string, args: readonly string[], env: Readonly<Recor
 }
 
 t.test('examples', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-examples-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const { url, stop } = await startServer({ isSupervised: true });
   t.teardown(() => stop());
   const clean = join(folder, 'clean.txt');

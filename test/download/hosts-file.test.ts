@@ -1,12 +1,11 @@
 // The hosts file: who is where, comments and nonsense left out; a machine without one has none.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { readHostsFile } from '../../src/download/downloads.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
-t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder(t);
 
 t.test('names and their addresses, all of them', async (t) => {
   const path = join(folder, 'hosts');

@@ -12,7 +12,8 @@ import {
   isRuleFile,
 } from '../../src/engine/databases.js';
 import { ownRulesDirectory, ownSignaturesDirectory } from '../../src/paths.js';
-import { databaseFolder, temporaryFolder } from '../native/engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { databaseFolder } from '../native/engine.js';
 
 function container(version: number, builtAt: number): string {
   return `ClamAV-VDB:01 Jan 2026 00-00 +0000:${version}:100:90:md5:signature:builder:${builtAt}`.padEnd(512);

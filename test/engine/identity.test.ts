@@ -7,7 +7,8 @@ import { buildClamav } from '../../src/engine/clamav/engine.js';
 import type { BuildOrder } from '../../src/engine/engine.js';
 import { loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { socketsAddonPath } from '../../src/paths.js';
-import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { bodySignature, databaseFolder } from '../native/engine.js';
 
 const MIB = 1024 * 1024;
 const database = bodySignature('Test.A', 'a mark of this test');

@@ -8,7 +8,8 @@ import { gateStatistics, scanBuffer, windowCounts } from '../../src/engine/clama
 import type { SignatureEvent } from '../../src/engine/engine.js';
 import { TRAFFIC_NOISE } from '../../src/engine/loading.js';
 import { loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
-import { databaseFolder, temporaryFolder } from '../native/engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { databaseFolder } from '../native/engine.js';
 
 // Clean content has none of them, and each is rare enough to be a gate alone.
 const PARTS = ['Xk2#qZ9!vWaJ0&bL~eRn', 'Zm7$sH4@wC6=dQfG1*iUoKy', 'Yp5%rT8&uB3~cEhF2+gNxSl'];

@@ -9,9 +9,10 @@ import type { SignatureEvent } from '../../src/engine/engine.js';
 import { daysOld, loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { ScanPool, scanOnce } from '../../src/engine/threads/pool.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { sharedBytes } from '../fixtures/shared-bytes.js';
 import { until } from '../fixtures/until.js';
-import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
+import { bodySignature, databaseFolder } from '../native/engine.js';
 
 const MARK = Buffer.from('a mark of this test');
 const SCAN_TIMEOUT_MS = 60_000;

@@ -18,10 +18,10 @@ import { basename, dirname, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import { makeScratch, processFolderName, removeOrphans, removeOwnFolder, showLife } from '../../src/engine/scratch.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { withoutRoot } from '../fixtures/other-user.js';
 import type { Tap } from '../fixtures/stores.js';
-import { temporaryFolder } from '../native/engine.js';
 
 const starts = new WeakMap<Tap, number>();
 

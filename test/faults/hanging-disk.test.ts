@@ -1,12 +1,12 @@
 // A disk that hangs while it is to keep the contents of asynchronous scans, or to give them back: clients have their 503 in time and their unit back, others are served, and all goes on when the disk answers.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { contentsOf, Scan, scanById, scanLater } from '../fixtures/async-scans.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
@@ -18,8 +18,7 @@ const DEADLINE_MS = 2_000;
 const notKept = { status: 503, body: { error: 'Service unavailable', message: 'The content can not be kept' } };
 
 t.test('a disk that hangs', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-hanging-disk-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const library = join(folder, 'hanging-disk.so');
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
   const server = await startServer({

@@ -18,9 +18,9 @@ import t from 'tap';
 import { type Readable, readBlocks } from '../../src/history/segment.js';
 import { adoptFolders, createDamagedFiles } from '../../src/history/segments.js';
 import { StoreError } from '../../src/store/store-error.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { encodeRow, frame, record, rowAt } from '../fixtures/history.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { drain, leave, NOW, open, openForgetful, segmentsBelow, someRows } from './journal-harness.js';
 
 t.test('what a killed process left, cut anywhere, is replayed whole by whole and once', async (t) => {

@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { openJournal } from '../../src/history/journal.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { record, rowAt } from '../fixtures/history.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { drain, MIB, NOW, open, openTelling, segmentsBelow, someRows } from './journal-harness.js';
 
 t.test('rows come out in the order in which they went in, and stay until they are committed', async (t) => {

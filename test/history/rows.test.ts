@@ -10,8 +10,9 @@ import type { ScanRow } from '../../src/history/scan-row.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { cutAtCommit } from '../fixtures/cut-at-commit.js';
 import { newUser } from '../fixtures/dashboard.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { BOB, encodeRow, frame, record, rowAt } from '../fixtures/history.js';
-import { makeTransactionsRepeatable, onEachStore, open, temporaryFolder } from '../fixtures/stores.js';
+import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { emptyHistory, idsOf, wrongCounts } from './stored-rows.js';
 

@@ -4,9 +4,10 @@ import { startWriter } from '../../src/history/history.js';
 import { openJournal } from '../../src/history/journal.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { record, rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
-import { open, temporaryFolder } from '../fixtures/stores.js';
+import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');

@@ -1,14 +1,13 @@
 // Builds of uWebSockets.js that can't serve: what is said of each.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
 import { loadUws } from '../../src/http/uws/wire.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
 t.test('one that can serve is not among them', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-uws-'));
-  t.teardown(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const others = 'us_listen_socket_close() {}, us_socket_local_port() {}';
   const builds = {
     old: `module.exports = { App: () => ({ listen() {}, close() {} }), ${others} };`,

@@ -1,10 +1,10 @@
 // Debian's c-icap-client against a running server: with and without a preview, with and without 204.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { CLEAN, EICAR, startOurs } from './client.js';
 
 async function run(args: readonly string[]): Promise<string> {
@@ -22,8 +22,7 @@ async function run(args: readonly string[]): Promise<string> {
 t.test('c-icap-client', async (t) => {
   const { server, port } = await startOurs();
   t.teardown(() => server.stop());
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-c-icap-'));
-  t.teardown(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const to = ['-i', '127.0.0.1', '-p', String(port), '-s', 'avscan'];
   const options = await run(to);
   t.match(options, /Allow 204: Yes/);

@@ -1,17 +1,16 @@
 // Scans by ICAP and by clamd's protocol in the history: by what they came, for whom the proxy asked, and the operator's own page.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { clientFacts } from '../../src/icap/request.js';
 import { ask as askClamd, bytesOf, socketPlace, stream } from '../clamd/client.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { ask, bearer, PASSWORD, signIn } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
 import { CLEAN, connect, EICAR, EMAIL, startOurs } from './client.js';
 
 t.test('each scan says by what it came; ICAP also for whom', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-page-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const page = join(folder, 'page.html');
   writeFileSync(page, '<h1>Ours: {{reason}}</h1> {{filename}} {{other}}');
   const path = socketPlace();

@@ -2,13 +2,13 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { startBrowser } from '../dashboard/browser.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { freePort } from '../fixtures/free-port.js';
 import { until } from '../fixtures/until.js';
 import { CLEAN, connect, EICAR, startOurs } from './client.js';
@@ -24,7 +24,7 @@ function linesFor(icapPort: number): string {
 }
 
 async function startSquid(t: Test, icapPort: number): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-squid-'));
+  const folder = temporaryFolder(t);
   chmodSync(folder, 0o777);
   const port = await freePort();
   const path = join(folder, 'squid.conf');
@@ -52,7 +52,6 @@ async function startSquid(t: Test, icapPort: number): Promise<number> {
     const gone = once(child, 'exit');
     child.kill('SIGTERM');
     await gone;
-    rmSync(folder, { recursive: true, force: true });
   });
   await until(async () => {
     if (child.exitCode !== null) throw new Error(`Squid has ended: ${readFileSync(log, 'utf8').slice(-2_000)}`);

@@ -6,7 +6,8 @@ import t from 'tap';
 import { defaultEngineLimits } from '../../src/engine/clamav/addon.js';
 import { addonPath, marksDirectory } from '../../src/paths.js';
 import { anyCharacter } from '../fixtures/any-character.js';
-import { bodySignature, databaseFolder, load, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { bodySignature, databaseFolder, load } from './engine.js';
 
 /** More of them under a sanitizer: test/sanitize/run.sh. */
 const RUNS = Number(process.env['BORDER_RUNS'] ?? 300);

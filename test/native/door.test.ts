@@ -1,7 +1,6 @@
 // Two servers on one listening socket, as two processes have it: how they share out what comes at once, and what they do when the memory that they share lies.
-import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { createConnection, type NetConnectOpts } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
@@ -10,6 +9,7 @@ import { openListener, openUnixListener, portOf } from '../../src/http/connectio
 import { chooseLibrary, type Server, startServer } from '../../src/http/server.js';
 import { type PeerOwner, Peers } from '../../src/peers.js';
 import { processAddon } from '../../src/process-addon.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { until } from '../fixtures/until.js';
 
@@ -120,8 +120,7 @@ for (const name of await librariesHere()) {
 }
 
 t.test('a UNIX socket, where nobody can tell how many wait', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-door-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const path = join(folder, 'socket');
   const descriptor = openUnixListener(path, 0o600);
   t.equal(addon.waitingAt(descriptor), null);

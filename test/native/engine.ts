@@ -1,6 +1,5 @@
 // What the native tests share: folders with databases made on the spot, and an engine loaded from them.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   defaultEngineLimits,
@@ -12,13 +11,7 @@ import {
 import { buildClamav } from '../../src/engine/clamav/engine.js';
 import type { Engine } from '../../src/engine/engine.js';
 import { serve } from '../../src/engine/engine.js';
-
-/** A folder that goes away with the test. */
-export function temporaryFolder(t: { teardown(undo: () => void): void }): string {
-  const path = mkdtempSync(join(tmpdir(), 'sluice-native-'));
-  t.teardown(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
+import { temporaryFolder } from '../fixtures/folder.js';
 
 export function databaseFolder(
   t: { teardown(undo: () => void): void },

@@ -5,7 +5,8 @@ import t from 'tap';
 import { addonPath } from '../../src/paths.js';
 import { start } from '../fixtures/command.js';
 import { faultAddonPath, faultEnvironment } from '../fixtures/faults.js';
-import { bodySignature, databaseFolder, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { bodySignature, databaseFolder } from './engine.js';
 
 const program = fileURLToPath(new URL('./faulty-process.js', import.meta.url));
 

@@ -5,8 +5,9 @@ import t from 'tap';
 import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { gzip, mail, nestedZip } from '../fixtures/archives.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { eicar } from '../fixtures/samples.js';
-import { loadEngine, temporaryFolder } from './engine.js';
+import { loadEngine } from './engine.js';
 
 const EVENTS_MS = 100;
 const plain = Buffer.from('some text, and nothing to unpack');

@@ -9,8 +9,9 @@ import { type PreparedGates, type PrepareOptions, prepareGates } from '../../src
 import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
 import { readAnswer, usualPolicy, type Verdict } from '../../src/engine/verdict.js';
 import { bundle, mail, tar, zip } from '../fixtures/archives.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { randomFrom, satisfying, spoiled } from '../fixtures/satisfying.js';
-import { bodySignature, databaseFolder, loadEngine, temporaryFolder } from './engine.js';
+import { bodySignature, databaseFolder, loadEngine } from './engine.js';
 
 type Test = Parameters<typeof temporaryFolder>[0];
 

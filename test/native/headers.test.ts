@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
 import { packageJsonPath } from '../../src/paths.js';
-import { temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
 const root = dirname(packageJsonPath);
 const names = z.array(z.string());

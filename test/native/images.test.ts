@@ -9,7 +9,8 @@ import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { bundle, zip } from '../fixtures/archives.js';
 import { bytecodeProgram } from '../fixtures/bytecode.js';
-import { databaseFolder, loadEngine, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { databaseFolder, loadEngine } from './engine.js';
 
 const SIDE = 64;
 const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');

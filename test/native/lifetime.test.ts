@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { bodySignature, databaseFolder, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { bodySignature, databaseFolder } from './engine.js';
 
 const program = fileURLToPath(new URL('./life-stages.js', import.meta.url));
 const LONGEST_MS = 120_000;

@@ -11,8 +11,9 @@ import {
 import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { zip } from '../fixtures/archives.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { randomFrom } from '../fixtures/satisfying.js';
-import { databaseFolder, loadEngine, temporaryFolder } from './engine.js';
+import { databaseFolder, loadEngine } from './engine.js';
 
 type Test = Parameters<typeof temporaryFolder>[0];
 

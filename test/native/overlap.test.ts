@@ -3,7 +3,8 @@ import t from 'tap';
 import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
-import { databaseFolder, loadEngine, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { databaseFolder, loadEngine } from './engine.js';
 
 type Test = Parameters<typeof temporaryFolder>[0];
 

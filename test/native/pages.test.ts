@@ -9,8 +9,9 @@ import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.j
 import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { packageJsonPath } from '../../src/paths.js';
 import { faultAddonPath } from '../fixtures/faults.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { until } from '../fixtures/until.js';
-import { databaseFolder, loadEngine, temporaryFolder } from './engine.js';
+import { databaseFolder, loadEngine } from './engine.js';
 
 type Stretch = readonly [begin: number, end: number];
 

@@ -9,7 +9,8 @@ import {
   scanBuffer,
 } from '../../src/engine/clamav/addon.js';
 import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
-import { bodySignature, databaseFolder, load, loadEngine, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { bodySignature, databaseFolder, load, loadEngine } from './engine.js';
 
 type Test = Parameters<typeof temporaryFolder>[0];
 

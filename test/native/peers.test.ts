@@ -1,9 +1,8 @@
 // The addon's connections under arguments that nobody would pass, and under everything that a client may do at any moment. test/sanitize/run.sh has it with AddressSanitizer.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { closeSync, readdirSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
@@ -11,6 +10,7 @@ import { openListener, openUnixListener } from '../../src/http/connections.js';
 import { type Peer, type PeerOwner, Peers } from '../../src/peers.js';
 import { processAddon } from '../../src/process-addon.js';
 import { takeAllDescriptors } from '../fixtures/descriptors.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { freePort } from '../fixtures/free-port.js';
 import { until } from '../fixtures/until.js';
 
@@ -111,8 +111,7 @@ t.test('each function takes anything', async (t) => {
 });
 
 t.test('clients that do anything at any moment leave nothing behind', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-peers-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const before = descriptors();
   const path = join(folder, 'socket');
   const port = await freePort();

@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { start } from '../fixtures/command.js';
 import { faultEnvironment } from '../fixtures/faults.js';
-import { bodySignature, databaseFolder, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { bodySignature, databaseFolder } from './engine.js';
 
 const program = fileURLToPath(new URL('./faulty-process.js', import.meta.url));
 

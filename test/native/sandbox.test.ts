@@ -9,8 +9,9 @@ import { ScanPool, scanOnce } from '../../src/engine/threads/pool.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { start } from '../fixtures/command.js';
 import { faultEnvironment } from '../fixtures/faults.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { sharedBytes } from '../fixtures/shared-bytes.js';
-import { bodySignature, databaseFolder, load, serveFolder, temporaryFolder } from './engine.js';
+import { bodySignature, databaseFolder, load, serveFolder } from './engine.js';
 
 const TEST_FILES = '/usr/share/clamav-testfiles';
 const program = fileURLToPath(new URL('./faulty-process.js', import.meta.url));

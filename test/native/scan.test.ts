@@ -3,7 +3,8 @@ import { readdirSync } from 'node:fs';
 import t from 'tap';
 import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { zip } from '../fixtures/archives.js';
-import { bodySignature, databaseFolder, load, loadEngine, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { bodySignature, databaseFolder, load, loadEngine } from './engine.js';
 
 const MARK = 'a mark of this test';
 const CLEAN = { code: 0, codeText: 'No viruses detected', virusName: null, alerts: [] };

@@ -7,9 +7,9 @@ import t from 'tap';
 import { z } from 'zod';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { gzip, mail, nestedZip, tar, zip } from '../fixtures/archives.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { eicar } from '../fixtures/samples.js';
-import { temporaryFolder } from './engine.js';
 
 const program = fileURLToPath(new URL('./starved-scans.js', import.meta.url));
 const TEST_FILES = '/usr/share/clamav-testfiles';

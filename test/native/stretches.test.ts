@@ -7,8 +7,9 @@ import { defaultEngineLimits, EngineLoadError, scanBuffer } from '../../src/engi
 import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { zip } from '../fixtures/archives.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { bytesFor, type Random, randomFrom } from '../fixtures/satisfying.js';
-import { databaseFolder, loadEngine, temporaryFolder } from './engine.js';
+import { databaseFolder, loadEngine } from './engine.js';
 
 const [rounds = '3', seed = '1'] = process.argv.slice(2);
 const SIGNATURES = 48;

@@ -5,7 +5,8 @@ import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from '..
 import { hashesOf } from '../../src/engine/clamav/gates/prior.js';
 import { numberOf } from '../../src/engine/clamav/gates/window-set.js';
 import { zip } from '../fixtures/archives.js';
-import { bodySignature, databaseFolder, loadEngine, temporaryFolder } from './engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { bodySignature, databaseFolder, loadEngine } from './engine.js';
 
 const TEXT = 7;
 const windowsOf = (text: string): number[] => hashesOf(TEXT, Buffer.from(text)).map(numberOf);

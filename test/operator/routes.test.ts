@@ -1,14 +1,15 @@
 // The operators' routes over the wire: refused to everybody else on every node, and what they do for operators.
 import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { hostname, tmpdir } from 'node:os';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
@@ -47,8 +48,7 @@ t.test('on two nodes', async (t) => {
   };
   const first = await startServer({ env });
   const crashed = createHash('sha256').update('crashed it twice').digest('hex');
-  const directory = mkdtempSync(join(tmpdir(), 'sluice-operators-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = temporaryFolder(t);
   mkdirSync(join(directory, 'data'));
   writeFileSync(join(directory, 'data', SUSPECTS), JSON.stringify({ [crashed]: { crashes: 2, lastMs: Date.now() } }));
   const store = await openPostgres({ kind: 'url', url: databaseUrl });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { createStandings } from '../../src/engine/folders.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { temporaryFolder } from '../native/engine.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
 const DAY_S = 24 * 60 * 60;
 

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { openPostgres } from '../../src/store/postgres.js';
 import { makeCertificate } from '../fixtures/certificate.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { serverPassword, startPostgres } from '../fixtures/postgres.js';
 import { type RedisTls, startRedisCluster, startRedisSentinels } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 

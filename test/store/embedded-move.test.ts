@@ -9,9 +9,10 @@ import { databaseAccount } from '../../src/store/embedded/account.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { prepareRole, SOCKET_PORT, startServer } from '../../src/store/embedded/server.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { rowAt } from '../fixtures/history.js';
 import { newestBinaries } from '../fixtures/postgres.js';
-import { open, temporaryFolder } from '../fixtures/stores.js';
+import { open } from '../fixtures/stores.js';
 
 const programs = newestBinaries();
 const major = Number(/(\d+)\/bin$/.exec(programs)?.[1]);

@@ -7,8 +7,8 @@ import t, { type Test } from 'tap';
 import { databaseAccount } from '../../src/store/embedded/account.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
-import { temporaryFolder } from '../fixtures/stores.js';
 
 const opener = fileURLToPath(new URL('../fixtures/embedded-opener.js', import.meta.url));
 const fullDisk = fileURLToPath(new URL('full-disk.js', import.meta.url));

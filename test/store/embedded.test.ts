@@ -26,8 +26,9 @@ import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { planOf } from '../fixtures/plans.js';
-import { open, temporaryFolder } from '../fixtures/stores.js';
+import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 
 const writer = fileURLToPath(new URL('../fixtures/embedded-writer.js', import.meta.url));

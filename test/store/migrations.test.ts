@@ -2,7 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate, openPostgres } from '../../src/store/postgres.js';
-import { makeTransactionsRepeatable, onEachStore, open, type Tap, temporaryFolder } from '../fixtures/stores.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { makeTransactionsRepeatable, onEachStore, open, type Tap } from '../fixtures/stores.js';
 
 /** A folder with a first version that takes the place of the service's, for a database that has only that. */
 function migrationsFolder(t: Tap, files: Record<string, string>): string {

@@ -1,11 +1,9 @@
 // The supervisor over real processes: when it starts the server anew, when not, and that it never leaves one behind.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { type Running, start } from '../fixtures/command.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
 const BACK_OFF = { firstMs: 1, limitMs: 4, servedLimitMs: 2, healthyMs: 60_000 };
 
@@ -25,8 +23,7 @@ function supervisor(
     hasMemoryKills?: boolean;
   } = {},
 ): Running {
-  const folder = mkdtempSync(join(tmpdir(), 'supervisor-test-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const supervised = {
     command: options.command ?? process.execPath,
     arguments: [childPath, folder, ...plan],

@@ -1,21 +1,15 @@
 // The crash suspects: refused at the second crash, kept over a restart, forgotten after a week, and bounded.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { createNote } from '../../src/engine/threads/ring.js';
 import { createSuspects } from '../../src/supervisor/suspects.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const log = { warn: () => undefined, error: () => undefined };
 const digest = (number: number): string => number.toString(16).padStart(64, '0');
-
-function folder(t: Test): string {
-  const path = mkdtempSync(join(tmpdir(), 'suspects-test-'));
-  t.teardown(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
 
 function open(dataDirectory: string, clock = { nowMs: 0 }) {
   const suspects = createSuspects({ dataDirectory, log, now: () => clock.nowMs });
@@ -28,7 +22,7 @@ function open(dataDirectory: string, clock = { nowMs: 0 }) {
 }
 
 t.test('what was in flight at two crashes is refused, what was at one is not', async (t) => {
-  const suspects = open(folder(t));
+  const suspects = open(temporaryFolder(t));
   t.equal(suspects.crash([1, 2]), false);
   t.strictSame(suspects.refused(), []);
   t.equal(suspects.crash([2, 3]), true);
@@ -36,7 +30,7 @@ t.test('what was in flight at two crashes is refused, what was at one is not', a
 });
 
 t.test('a thread that hangs counts like a crash, an end in order does not', async (t) => {
-  const suspects = open(folder(t));
+  const suspects = open(temporaryFolder(t));
   suspects.crash([1], false);
   suspects.crash([1], false);
   t.strictSame(suspects.refused(), []);
@@ -46,7 +40,7 @@ t.test('a thread that hangs counts like a crash, an end in order does not', asyn
 });
 
 t.test('a process that crashed before its first scan makes nobody suspect', async (t) => {
-  const suspects = open(folder(t));
+  const suspects = open(temporaryFolder(t));
   t.equal(suspects.close(suspects.open() ?? -1, true), false);
 });
 
@@ -57,7 +51,7 @@ t.test('where no memory can be had nothing is noted, and the service goes on', a
     const { createSuspects } = await import('${module}');
     const said = [];
     const log = { warn: (_, text) => said.push(text), error: () => undefined };
-    const suspects = createSuspects({ dataDirectory: '${folder(t)}', log, now: Date.now });
+    const suspects = createSuspects({ dataDirectory: '${temporaryFolder(t)}', log, now: Date.now });
     const first = suspects.open();
     try { for (;;) openSync('/dev/null'); } catch (error) { said.push(error.code); }
     console.log(JSON.stringify([typeof first, suspects.open(), ...said]));
@@ -73,7 +67,7 @@ t.test('where no memory can be had nothing is noted, and the service goes on', a
 });
 
 t.test('they are kept over a restart, and for a week', async (t) => {
-  const path = folder(t);
+  const path = temporaryFolder(t);
   const clock = { nowMs: 1000 * DAY_MS };
   const before = open(path, clock);
   before.crash([1]);
@@ -89,7 +83,7 @@ t.test('they are kept over a restart, and for a week', async (t) => {
 });
 
 t.test('a file that is damaged is started without', async (t) => {
-  const path = folder(t);
+  const path = temporaryFolder(t);
   writeFileSync(join(path, 'crash-suspects.json'), '{"a":');
   const suspects = open(path);
   t.strictSame(suspects.refused(), []);
@@ -100,7 +94,7 @@ t.test('a file that is damaged is started without', async (t) => {
 t.test(
   'one that an operator allows is scanned again, also after a restart, until it has crashed twice more',
   async (t) => {
-    const path = folder(t);
+    const path = temporaryFolder(t);
     const suspects = open(path);
     suspects.crash([1, 2]);
     suspects.crash([1, 2]);
@@ -115,7 +109,7 @@ t.test(
 );
 
 t.test('no more than ten thousand are kept, the newest', async (t) => {
-  const path = folder(t);
+  const path = temporaryFolder(t);
   const suspects = open(path);
   // A process has room for 1,024 of them.
   for (let from = 0; from <= 10_000; from += 1_000) {

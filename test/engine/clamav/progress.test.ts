@@ -3,7 +3,8 @@ import { appendFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { buildClamav } from '../../../src/engine/clamav/engine.js';
-import { databaseFolder, temporaryFolder } from '../../native/engine.js';
+import { temporaryFolder } from '../../fixtures/folder.js';
+import { databaseFolder } from '../../native/engine.js';
 
 const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
 

@@ -6,7 +6,8 @@ import t, { type Test } from 'tap';
 import { type Running, start } from '../../fixtures/command.js';
 import { burn, someCore } from '../../fixtures/core.js';
 import { faultEnvironment } from '../../fixtures/faults.js';
-import { bodySignature, databaseFolder, temporaryFolder } from '../../native/engine.js';
+import { temporaryFolder } from '../../fixtures/folder.js';
+import { bodySignature, databaseFolder } from '../../native/engine.js';
 
 const program = fileURLToPath(new URL('./hang-program.js', import.meta.url));
 

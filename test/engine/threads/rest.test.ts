@@ -2,7 +2,8 @@
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { start } from '../../fixtures/command.js';
-import { bodySignature, databaseFolder, temporaryFolder } from '../../native/engine.js';
+import { temporaryFolder } from '../../fixtures/folder.js';
+import { bodySignature, databaseFolder } from '../../native/engine.js';
 
 t.test('a process that rests gives back what lies free between what it holds', async (t) => {
   const program = fileURLToPath(new URL('./rest-program.js', import.meta.url));

@@ -4,7 +4,8 @@ import t from 'tap';
 import { z } from 'zod';
 import { start } from '../../fixtures/command.js';
 import { faultEnvironment } from '../../fixtures/faults.js';
-import { bodySignature, databaseFolder, temporaryFolder } from '../../native/engine.js';
+import { temporaryFolder } from '../../fixtures/folder.js';
+import { bodySignature, databaseFolder } from '../../native/engine.js';
 
 const report = z.object({
   first: z.object({

@@ -10,10 +10,11 @@ import { loadRules, validateRules } from '../../../src/engine/yara/engine.js';
 import { ownSignaturesDirectory } from '../../../src/paths.js';
 import { zip } from '../../fixtures/archives.js';
 import { outcomeOf, startEngine } from '../../fixtures/engines.js';
+import { temporaryFolder } from '../../fixtures/folder.js';
 import { childrenOf } from '../../fixtures/processes.js';
 import { eicar } from '../../fixtures/samples.js';
 import { until } from '../../fixtures/until.js';
-import { bodySignature, databaseFolder, temporaryFolder } from '../../native/engine.js';
+import { bodySignature, databaseFolder } from '../../native/engine.js';
 
 const MIB = 1024 * 1024;
 const TEST_FILES = '/usr/share/clamav-testfiles';

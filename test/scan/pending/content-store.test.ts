@@ -1,25 +1,19 @@
 // The store of accepted contents: bounded, shared between accounts, and taken over from processes that are gone.
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
 import { Unaccepted } from '../../../src/scan/pending/accepted-scans.js';
 import { type ContentStore, type LeftContents, openContentStore } from '../../../src/scan/pending/content-store.js';
 import { deferred } from '../../fixtures/deferred.js';
+import { temporaryFolder } from '../../fixtures/folder.js';
 
 const MIB = 1024 * 1024;
 const key = randomBytes(32);
 const options = { key, answerMs: 60_000, placeWaitMs: 60_000 };
 const owner = { onWritten: () => undefined, onUnwritable: () => undefined };
 const full = { code: 'unavailable', reason: 'asyncStoreFull' };
-
-function folderOf(t: { teardown(end: () => void): void }): string {
-  const directory = mkdtempSync(join(tmpdir(), 'sluice-contents-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
 
 async function put(store: ContentStore, account: string, bytes: number): Promise<string> {
   const id = uuidv7();
@@ -35,7 +29,7 @@ async function put(store: ContentStore, account: string, bytes: number): Promise
 }
 
 t.test('one account leaves a quarter to others, all together have the bound, and what goes makes room', async (t) => {
-  const store = await openContentStore({ ...options, directory: folderOf(t), limitBytes: 8 * MIB });
+  const store = await openContentStore({ ...options, directory: temporaryFolder(t), limitBytes: 8 * MIB });
   t.teardown(() => store.close());
   const first = await put(store, 'a', 5 * MIB);
   await t.rejects(put(store, 'a', MIB), full);
@@ -47,7 +41,7 @@ t.test('one account leaves a quarter to others, all together have the bound, and
 });
 
 t.test('a content that can not be removed keeps its room until it is', async (t) => {
-  const directory = folderOf(t);
+  const directory = temporaryFolder(t);
   const store = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
   t.teardown(() => store.close());
   const id = await put(store, 'a', MIB);
@@ -65,7 +59,12 @@ t.test('a content that can not be removed keeps its room until it is', async (t)
 });
 
 t.test('contents that arrive at once are bounded, and the next ones wait for a place', async (t) => {
-  const store = await openContentStore({ ...options, directory: folderOf(t), limitBytes: 64 * MIB, placeWaitMs: 200 });
+  const store = await openContentStore({
+    ...options,
+    directory: temporaryFolder(t),
+    limitBytes: 64 * MIB,
+    placeWaitMs: 200,
+  });
   t.teardown(() => store.close());
   const begun: string[] = [];
   const arrive = (account: string) => {
@@ -96,7 +95,7 @@ t.test('contents that arrive at once are bounded, and the next ones wait for a p
 });
 
 t.test('the next process of the same folder takes over what is there, one that lives keeps its own', async (t) => {
-  const directory = folderOf(t);
+  const directory = temporaryFolder(t);
   const open = () => openContentStore({ ...options, directory, limitBytes: 8 * MIB });
   const one = await open();
   const other = await open();
@@ -121,7 +120,7 @@ t.test('the next process of the same folder takes over what is there, one that l
 });
 
 t.test('contents that end while they are taken over leave no folder behind that nobody takes over', async (t) => {
-  const directory = folderOf(t);
+  const directory = temporaryFolder(t);
   const open = () => openContentStore({ ...options, directory, limitBytes: 8 * MIB });
   const one = await open();
   const other = await open();
@@ -142,7 +141,7 @@ t.test('contents that end while they are taken over leave no folder behind that 
 });
 
 t.test('what was not accepted is taken away as soon as the database can be asked, once', async (t) => {
-  const directory = folderOf(t);
+  const directory = temporaryFolder(t);
   const store = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
   const removed: string[] = [];
   let isDown = true;

@@ -1,13 +1,12 @@
 // An encrypted content on disk: read back as it was written, in whatever pieces it came, and refused when anything of it was changed.
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { openSealed, SealedFile } from '../../../src/scan/pending/sealed-file.js';
+import { temporaryFolder } from '../../fixtures/folder.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-sealed-'));
-t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder(t);
 const key = randomBytes(32);
 const path = join(folder, 'a');
 const FRAME = 64 * 1024;

@@ -6,7 +6,7 @@ import t from 'tap';
 import { membersOf, readProgram } from '../../../../src/engine/clamav/gates/database-files.js';
 import { bundle, tar } from '../../../fixtures/archives.js';
 import { bytecodeProgram } from '../../../fixtures/bytecode.js';
-import { temporaryFolder } from '../../../native/engine.js';
+import { temporaryFolder } from '../../../fixtures/folder.js';
 
 async function read(path: string, isWanted = (_name: string): boolean => true): Promise<Record<string, string | null>> {
   const found: Record<string, string | null> = {};

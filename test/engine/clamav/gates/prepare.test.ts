@@ -7,7 +7,8 @@ import { prepareGates, prepareGatesApart } from '../../../../src/engine/clamav/g
 import { generator } from '../../../faults/random.js';
 import { bundle } from '../../../fixtures/archives.js';
 import { bytecodeProgram } from '../../../fixtures/bytecode.js';
-import { databaseFolder, temporaryFolder } from '../../../native/engine.js';
+import { temporaryFolder } from '../../../fixtures/folder.js';
+import { databaseFolder } from '../../../native/engine.js';
 
 const LOGICAL = 256;
 const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');

@@ -10,7 +10,8 @@ import { readPackages } from '../../../../bench/prior/packages.js';
 import type { Gate } from '../../../../src/engine/clamav/gates/candidates.js';
 import { openPrior, readPrior } from '../../../../src/engine/clamav/gates/prior.js';
 import { ownSignaturesDirectory, priorPath } from '../../../../src/paths.js';
-import { type Tap, temporaryFolder } from '../../../fixtures/stores.js';
+import { temporaryFolder } from '../../../fixtures/folder.js';
+import type { Tap } from '../../../fixtures/stores.js';
 
 const [ANY, PROGRAM, OLE2, TEXT, PDF] = [0, 1, 2, 7, 10];
 /** Few are not enough to know anything of a class. */
