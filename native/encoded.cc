@@ -123,6 +123,25 @@ bool IsSevenZip(Bytes rest) {
 }
 bool IsCabinet(Bytes rest) { return Has(rest, 24, "\3\1") && Word(rest, 8) <= rest.size() && Word(rest, 16) < Word(rest, 8); }
 
+// Quoted-printable of what is no text.
+bool HasControls(std::string_view part) {
+  constexpr std::string_view kInText = "9AaDd";
+  for (size_t at = part.find('='); at != part.npos && at + 2 < part.size(); at = part.find('=', at + 1)) {
+    const bool is_low = part[at + 1] == '0' && kInText.find(part[at + 2]) == kInText.npos;
+    if ((is_low || part[at + 1] == '1') && IsHex(static_cast<uint8_t>(part[at + 2]))) return true;
+  }
+  return false;
+}
+
+// One of version 4 has its own header behind the magic, one of 5 behind a sum and a size of one to three bytes.
+bool IsRar(Bytes rest) {
+  constexpr size_t kLeast = 16;
+  constexpr uint8_t kArchive = 0x73;
+  if (rest.size() < kLeast || rest[6] > 1) return false;
+  if (rest[6] == 0) return rest[9] == kArchive;
+  return rest[7] == 0 && std::any_of(rest.begin() + 13, rest.begin() + kLeast, [](uint8_t type) { return type == 1 || type == 4; });
+}
+
 }  // namespace
 
 // It is nothing else from its first line on.
@@ -167,6 +186,13 @@ void Finder::Meet(const marks::Mark& mark) {
       return;
     case marks::Kind::kQuoted:
       CheckQuoted(mark.at);
+      return;
+    case marks::Kind::kCommand:
+      FindCommand(mark.at);
+      return;
+    case marks::Kind::kRar:
+      // Behind other bytes than those of a text libclamav finds it.
+      if (IsRar(bytes_.subspan(mark.at)) && IsText(bytes_.first(std::min(mark.at, kHead)))) AddArchive(mark.at, bytes_.size());
       return;
     default:
       return;
@@ -234,6 +260,41 @@ void Finder::AddTar(size_t at) {
   AddArchive(at, size);
 }
 
+// The word may be shortened to its first letter, and has a second name.
+void Finder::FindCommand(size_t at) {
+  constexpr std::string_view kWord = "encodedcommand";
+  constexpr size_t kLeast = 40;
+  const std::string_view text = TextOf(bytes_);
+  size_t next = at + 1;
+  for (const char letter : kWord) {
+    if (next >= text.size() || (text[next] | 0x20) != letter) break;
+    next++;
+  }
+  if (next == at + 2 && next < text.size() && (text[next] | 0x20) == 'c') next++;
+  const size_t start = text.find_first_not_of(" \t\"'", next);
+  if (start == text.npos || start == next) return;
+  size_t end = start;
+  while (end < bytes_.size() && IsLetter(bytes_[end])) end++;
+  if (end - start >= kLeast) members_.push_back({kBase64, false, false, start, end, (end - start) * 3 / 4, true});
+}
+
+// A text is looked at as libclamav has it. To what is none that adds the end of a line.
+void Finder::AddQuoted(size_t start, size_t end) {
+  const std::string_view part = TextOf(bytes_).substr(start, end - start);
+  constexpr std::string_view kHeadEnds[] = {"\r\n\r\n", "\n\n"};
+  if (!HasControls(part)) return;
+  for (const std::string_view head_end : kHeadEnds) {
+    const size_t head = part.find(head_end);
+    if (head == part.npos) continue;
+    start += head + head_end.size();
+    if (end > start && bytes_[end - 1] == '\r') end--;
+    streams::Output counted(nullptr, bytes_.size(), streams::Clock::time_point::max());
+    DecodeQuoted(bytes_.subspan(start, end - start), counted);
+    members_.push_back({kQuoted, false, false, start, end, counted.size(), true});
+    return;
+  }
+}
+
 void Finder::CheckQuoted(size_t at) {
   constexpr size_t kFieldMost = 80;
   constexpr std::string_view kField = "encoding";
@@ -244,6 +305,7 @@ void Finder::CheckQuoted(size_t at) {
   const auto is_same = [](char letter, char other) { return letter == (other | 0x20); };
   if (!std::equal(kField.begin(), kField.end(), before.begin() + static_cast<ptrdiff_t>(colon - kField.size()), is_same)) return;
   quoted_end_ = std::min(text.find("\n--", at), text.size());
+  AddQuoted(at, quoted_end_);
   const std::string_view part = text.substr(at, quoted_end_ - at);
   for (size_t place = part.find('='); place != part.npos && !has_odd_quotes_; place = part.find('=', place + 1)) {
     const size_t behind = part.find_first_not_of(" \t", place + 1);
@@ -295,6 +357,27 @@ streams::End DecodeBase64(Bytes data, streams::Output& output) {
     letters = 0;
   }
   end_piece();
+  return output.Put(Bytes(decoded).first(count)) ? streams::End::kWhole : output.stopped();
+}
+
+// RFC 2045, 6.7. What is no spelling stands for itself.
+streams::End DecodeQuoted(Bytes data, streams::Output& output) {
+  std::array<uint8_t, 1024> decoded;
+  size_t count = 0;
+  const auto value = [](uint8_t digit) { return digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10; };
+  for (size_t at = 0; at < data.size(); at++) {
+    const Bytes rest = data.subspan(at);
+    if (Has(rest, 0, "=\n") || Has(rest, 0, "=\r\n")) {
+      at += rest[1] == '\r' ? 2 : 1;
+      continue;
+    }
+    const bool is_spelled = rest.size() > 2 && rest[0] == '=' && IsHex(rest[1]) && IsHex(rest[2]);
+    decoded[count++] = is_spelled ? static_cast<uint8_t>(value(rest[1]) << 4 | value(rest[2])) : rest[0];
+    if (is_spelled) at += 2;
+    if (count < decoded.size()) continue;
+    if (!output.Put(decoded)) return output.stopped();
+    count = 0;
+  }
   return output.Put(Bytes(decoded).first(count)) ? streams::End::kWhole : output.stopped();
 }
 

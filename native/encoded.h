@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What lies in a content in another spelling, or behind other bytes: base64 in a text that speaks of it, uuencoded files, archives.
+// What lies in a content in another spelling, or behind other bytes: base64 in a text that speaks of it, uuencoded and quoted files, archives.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,10 @@ enum Method : uint16_t {
   kAsItIs = 0xff02,
   // With the header of RFC 1950.
   kZlib = 0xff03,
+  kQuoted = 0xff04,
 };
 
-inline bool IsMethod(uint16_t method) { return method >= kBase64 && method <= kZlib; }
+inline bool IsMethod(uint16_t method) { return method >= kBase64 && method <= kQuoted; }
 
 // In one content, by marks that stand in it.
 class Finder {
@@ -40,6 +41,8 @@ class Finder {
  private:
   void FindBase64(size_t from);
   void FindUuencoded(size_t at);
+  void FindCommand(size_t at);
+  void AddQuoted(size_t start, size_t end);
   void AddArchive(size_t at, uint64_t size);
   void AddTar(size_t at);
   void CheckQuoted(size_t at);
@@ -60,5 +63,6 @@ bool BeginsStream(Bytes rest);
 
 streams::End DecodeBase64(Bytes data, streams::Output& output);
 streams::End DecodeUuencoded(Bytes data, streams::Output& output);
+streams::End DecodeQuoted(Bytes data, streams::Output& output);
 
 }  // namespace sluice::encoded

@@ -19,6 +19,7 @@ struct Format {
 
 constexpr Format kFormats[] = {
     {0, std::string_view("MSWIM\0\0\0", 8), "WIM"},
+    {0, std::string_view("WLPWM\0\0\0", 8), "WIM"},
     {0, std::string_view("\x89LZO\0\r\n\x1a\n", 9), "lzop"},
     {0, "LRZI", "lrzip"},
     {0, "7kSt", "zpaq"},
@@ -82,6 +83,14 @@ constexpr Format kFormats[] = {
     {0, "# v2 git bundle\n", "git bundle", true},
     {0, "# v3 git bundle\n", "git bundle", true},
     {0, std::string_view("pbzx\0\0\0", 7), "pbzx"},
+    {0, std::string_view("pbze\0\0\0", 7), "Apple Archive"},
+    {0, std::string_view("pbz4\0\0\0", 7), "Apple Archive"},
+    {0, std::string_view("pbzz\0\0\0", 7), "Apple Archive"},
+    {0, std::string_view("pbz-\0\0\0", 7), "Apple Archive"},
+    {0, "AA01", "Apple Archive"},
+    {0, "YAA1", "Apple Archive"},
+    {0, "AEA1", "Apple Archive"},
+    {0, std::string_view("sprs\0\0\0", 7), "sparse image"},
     {0, "ISc(", "InstallShield"},
     {0, std::string_view("ITOLITLS\x01\0\0\0", 12), "Microsoft Help 2"},
     {0, "\x8f\xaf\xac\x84", "PPMd"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What stands among other bytes of a layer: it is found by marks, and may be something else.
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "encoded.h"
@@ -11,9 +12,15 @@
 namespace sluice::layers {
 namespace {
 
-// To begin to unpack something takes as long as to unpack so many bytes.
-constexpr uint64_t kTry = 4096;
-constexpr uint64_t kTryOfOne = 1024;
+// A text without a mark, as PowerShell takes it.
+bool BeginsWide(Bytes bytes) {
+  constexpr size_t kHead = 32;
+  if (bytes.size() < kHead) return false;
+  for (size_t at = 0; at < kHead; at += 2) {
+    if (bytes[at] < '\t' || bytes[at] > '~' || bytes[at + 1] != 0) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -46,17 +53,19 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   NoteOpened(level, bytes, encoded.members());
 }
 
-// Scripts and pages in wide characters: those that have a narrow form.
+// Scripts and pages in wide characters: those that have a narrow form. A shortcut has wide characters among others.
 void Layers::NoteWide(Bytes bytes) {
-  const bool is_low_first = Has(bytes, 0, "\xff\xfe");
-  if (!is_low_first && !Has(bytes, 0, "\xfe\xff")) return;
+  const bool is_high_first = Has(bytes, 0, "\xfe\xff");
+  const bool is_shortcut = Has(bytes, 0, std::string_view("L\0\0\0\1\x14\2\0", 8));
+  if (!is_high_first && !is_shortcut && !Has(bytes, 0, "\xff\xfe") && !BeginsWide(bytes)) return;
   Held held;
   streams::Output output(&held, now_.bytes_left, deadline_);
   std::array<uint8_t, 4096> narrow;
   size_t count = 0;
-  for (size_t at = 2; at + 1 < bytes.size(); at += 2) {
-    if (bytes[at + (is_low_first ? 1 : 0)] != 0) continue;
-    narrow[count++] = bytes[at + (is_low_first ? 0 : 1)];
+  for (size_t at = 0; at + 1 < bytes.size(); at += is_shortcut ? 1 : 2) {
+    const uint8_t byte = bytes[at + (is_high_first ? 1 : 0)];
+    if (is_shortcut ? byte == 0 : bytes[at + (is_high_first ? 0 : 1)] != 0) continue;
+    narrow[count++] = byte;
     if (count < narrow.size()) continue;
     if (!output.Put(narrow)) return NoteEnd(output.stopped(), "text");
     count = 0;

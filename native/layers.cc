@@ -8,7 +8,6 @@
 
 #include "archives.h"
 #include "cms.h"
-#include "dmg.h"
 #include "encoded.h"
 #include "foreign.h"
 #include "listed.h"
@@ -102,7 +101,8 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   }
   NoteSigned(bytes);
   if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
-  if (dmg::IsForeign(bytes)) NoteEnd(streams::End::kForeign, "DMG");
+  NoteImage(level, bytes);
+  NoteVolume(level, bytes);
   if (Has(bytes, 0, "PK")) return NoteZip(level, bytes);
   NoteMarked(level, bytes, is_container);
 }

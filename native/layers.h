@@ -25,6 +25,9 @@ constexpr const char* kIncomplete = "Sluice.Mark.Incomplete.";
 constexpr const char* kLimit = "Heuristics.Limits.Exceeded.";
 // What may be something else is unpacked so far before it counts.
 constexpr size_t kFew = 4096;
+// To begin to unpack something takes as long as to unpack so many bytes.
+constexpr uint64_t kTry = 4096;
+constexpr uint64_t kTryOfOne = 1024;
 
 // What was unpacked here.
 struct Inner {
@@ -112,6 +115,8 @@ class Layers {
   void UnpackAgain(streams::Kind kind, uint32_t level, Bytes bytes);
   void NoteDifference(const Expected& expected);
   void NoteSigned(Bytes bytes);
+  void NoteImage(uint32_t level, Bytes bytes);
+  void NoteVolume(uint32_t level, Bytes bytes);
   void NoteArchive(const archives::Archive& archive);
   // The next two: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);

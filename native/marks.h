@@ -22,6 +22,9 @@ enum class Kind : uint8_t {
   kTar,
   // A part of a mail is said to be quoted-printable.
   kQuoted,
+  // What PowerShell is to do.
+  kCommand,
+  kRar,
   kZipMember,
   kZipEnd,
 };

@@ -39,6 +39,8 @@ std::optional<streams::End> Unpack(Bytes data, const zip::Member& member, stream
       return streams::UnpackZlib(data, output);
     case encoded::kUuencoded:
       return encoded::DecodeUuencoded(data, output);
+    case encoded::kQuoted:
+      return encoded::DecodeQuoted(data, output);
     default:
       return std::nullopt;
   }

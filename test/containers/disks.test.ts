@@ -1,9 +1,12 @@
-// Images of disks: all partitions are looked at, and what packs their pieces is known or said.
+// Images of disks: all partitions and files are looked at, or it is said that they can't be.
+import { deflateSync } from 'node:zlib';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { crc32 } from '../fixtures/archives.js';
+import { crc32, tar } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
 import { load } from '../native/engine.js';
 import { verdictOf } from './compare.js';
+import { compressors } from './packers.js';
 
 /** A disk of so many partitions of one sector, with the content in the last one. */
 function disk(partitions: number, content: Buffer): Buffer {
@@ -28,20 +31,93 @@ function disk(partitions: number, content: Buffer): Buffer {
   return bytes;
 }
 
-/** A list of one piece, of the method. */
-function pieceOf(method: number): Buffer {
-  const table = Buffer.alloc(204 + 40);
-  table.write('mish');
-  table.writeUInt32BE(method, 204);
-  return Buffer.from(`<plist><data>\n\t${table.toString('base64')}\n</data></plist>`);
-}
+/** What a partition lies in: the method, what is packed, and how many sectors that is. */
+type Piece = readonly [method: number, packed: Buffer, sectors: number];
 
-/** An image of macOS. */
-function diskImage(list: Buffer): Buffer {
+const zlib = 0x80000005;
+const sectorsOf = (content: Buffer): Buffer => Buffer.concat([content, Buffer.alloc(-content.length & 511)]);
+const packed = (content: Buffer): Piece => [zlib, deflateSync(sectorsOf(content)), sectorsOf(content).length / 512];
+
+/** An image of macOS of one partition. The list stands behind the pieces or before them. */
+function diskImage(pieces: readonly Piece[], isListFirst = false, begin = '<data>'): Buffer {
+  const table = Buffer.alloc(204 + 40 * pieces.length);
+  table.write('mish');
+  table.writeUInt32BE(pieces.length, 200);
+  const length = 1024 + 64 * pieces.length;
+  let sector = 0;
+  let place = isListFirst ? length : 0;
+  for (const [index, [method, bytes, sectors]] of pieces.entries()) {
+    const entry = table.subarray(204 + 40 * index);
+    entry.writeUInt32BE(method);
+    for (const [at, value] of [sector, sectors, place, bytes.length].entries()) {
+      entry.writeBigUInt64BE(BigInt(value), 8 + 8 * at);
+    }
+    sector += sectors;
+    place += bytes.length;
+  }
+  const list = Buffer.alloc(length, ' ');
+  list.write(
+    `<plist><dict><key>resource-fork</key><dict><key>blkx</key><array><dict><key>Data</key>${begin}${table.toString('base64')}</data></dict></array></dict></dict></plist>`,
+  );
+  const data = Buffer.concat(pieces.map(([, bytes]) => bytes));
   const trailer = Buffer.alloc(512);
   trailer.write('koly\0\0\0\x04\0\0\x02', 'latin1');
-  trailer.writeBigUInt64BE(BigInt(list.length), 224);
-  return Buffer.concat([list, trailer]);
+  trailer.writeBigUInt64BE(BigInt(isListFirst ? 0 : data.length), 216);
+  trailer.writeBigUInt64BE(BigInt(length), 224);
+  return Buffer.concat(isListFirst ? [list, data, trailer] : [data, list, trailer]);
+}
+
+/** A volume of HFS+ of one file, whose rights are not set, as old systems leave them. Its blocks may lie apart. */
+function hfsPlus(content: Buffer, isApart = false): Buffer {
+  const block = 512;
+  const volume = Buffer.alloc(20 * block);
+  const fork = (at: number, size: number, extents: readonly (readonly [number, number])[]): void => {
+    volume.writeBigUInt64BE(BigInt(size), at);
+    for (const [index, [start, count]] of extents.entries()) {
+      volume.writeUInt32BE(start, at + 16 + 8 * index);
+      volume.writeUInt32BE(count, at + 20 + 8 * index);
+    }
+  };
+  volume.write('H+\0\x04', 1024, 'latin1');
+  volume.writeUInt32BE(block, 1024 + 40);
+  fork(1024 + 272, 2 * block, [[4, 2]]);
+  const [head, leaf] = [4 * block, 5 * block];
+  volume[head + 8] = 1;
+  volume.writeUInt16BE(block, head + 32);
+  volume[leaf + 8] = 0xff;
+  volume.writeUInt16BE(1, leaf + 10);
+  volume.writeUInt16BE(14, leaf + block - 2);
+  volume.writeUInt16BE(6, leaf + 14);
+  const record = leaf + 14 + 2 + 6;
+  volume.writeUInt16BE(2, record);
+  const places = Array.from({ length: Math.ceil(content.length / block) }, (_, at) => 10 + (isApart ? 2 : 1) * at);
+  const extents = places.map((place) => [place, 1] as const);
+  fork(record + 88, content.length, extents);
+  for (const [at, place] of places.entries()) content.copy(volume, place * block, block * at, block * (at + 1));
+  return volume;
+}
+
+/** An image of an optical disk by UDF, of one file. */
+function udf(content: Buffer, sectorSize = 2048): Buffer {
+  const sector = 2048;
+  const image = Buffer.alloc(40 * sector);
+  for (const [index, id] of ['BEA01', 'NSR02', 'TEA01'].entries()) image.write(id, (16 + index) * sector + 1);
+  const tag = (at: number, kind: number): Buffer => {
+    const bytes = image.subarray(at * sector);
+    bytes.writeUInt16LE(kind);
+    bytes[4] = (kind >> 8) + kind;
+    return bytes;
+  };
+  tag(32, 5).writeUInt32LE(34, 188);
+  tag(33, 6).writeUInt32LE(sectorSize, 212);
+  const file = tag(34, 261);
+  file[27] = 5;
+  file.writeBigUInt64LE(BigInt(content.length), 56);
+  file.writeUInt32LE(8, 172);
+  file.writeUInt32LE(content.length, 176);
+  file.writeUInt32LE(2, 180);
+  content.copy(image, 36 * sector);
+  return image;
 }
 
 t.test('the last one of many partitions is looked at', async (t) => {
@@ -52,17 +128,53 @@ t.test('the last one of many partitions is looked at', async (t) => {
   }
 });
 
-t.test('an image of macOS is incomplete where libclamav passes over a piece', async (t) => {
+const wanted = eicar();
+const volume = hfsPlus(wanted);
+const half = volume.length / 2;
+const damaged: Piece = [zlib, Buffer.alloc(20, 0xff), 1];
+const words = Buffer.alloc(4096, 'words ');
+const cannot = 'incomplete: engine cannot unpack this kind of DMG data';
+
+const images: Record<string, [string, Buffer]> = {
+  'a volume of HFS+': ['infected', volume],
+  'a volume with a file of words': ['clean', hfsPlus(words.subarray(0, 600))],
+  'a file in pieces': ['infected', hfsPlus(tar([{ name: 'wanted.com', content: wanted }]), true)],
+  'a partition that is packed': ['infected', diskImage([packed(volume)])],
+  'a partition of words': ['clean', diskImage([packed(words)])],
+  'a partition in two pieces': [
+    'infected',
+    diskImage([packed(volume.subarray(0, half)), packed(volume.subarray(half))]),
+  ],
+  'a hole before a piece': [
+    'infected',
+    diskImage([packed(volume.subarray(0, 512)), [2, Buffer.alloc(0), 1], packed(volume.subarray(1024))]),
+  ],
+  'a partition by xz': ['infected', diskImage([[0x80000008, compressors.xz(volume), volume.length / 512]])],
+  'a tar in a partition': ['infected', diskImage([packed(tar([{ name: 'wanted.com', content: wanted }]))])],
+  'a piece behind the file that is damaged': ['infected', diskImage([packed(volume), damaged])],
+  'a piece that is damaged': ['incomplete: damaged DMG data', diskImage([packed(words), damaged])],
+  'a list before the pieces': ['infected', diskImage([packed(volume)], true)],
+  'a list that macOS and others may read in two ways': [cannot, diskImage([packed(words)], false, '<data ><![CDATA[')],
+  'no list of pieces': [cannot, Buffer.concat([words, diskImage([]).subarray(-512).fill(0, 216, 232)])],
+  'a piece by LZFSE': [cannot, diskImage([[0x80000007, words, 8]])],
+  'an optical disk': ['infected', udf(wanted)],
+  'an optical disk of words': ['clean', udf(words)],
+  'a disk by UDF with other sectors': ['incomplete: engine cannot unpack this kind of disk data', udf(words, 512)],
+};
+
+t.test('all files of an image are looked at, or it is incomplete', async (t) => {
   await load(t, [ownSignaturesDirectory]);
-  for (const method of [0x80000007, 0x80000008]) {
-    t.equal(verdictOf(diskImage(pieceOf(method))), 'incomplete: engine cannot unpack this kind of DMG data');
-  }
-  for (const method of [0, 1, 0x80000005, 0x80000006]) t.equal(verdictOf(diskImage(pieceOf(method))), 'clean');
+  for (const [what, [verdict, bytes]] of Object.entries(images)) t.equal(verdictOf(bytes), verdict, what);
 });
 
-t.test('many tables of an image of macOS take no longer than their bytes', async (t) => {
+t.test('many tables and pieces of an image of macOS take no longer than their bytes', async (t) => {
   await load(t, [ownSignaturesDirectory]);
   const begun = performance.now();
-  t.equal(verdictOf(diskImage(Buffer.alloc(8 << 20, '<data>AA'))), 'clean');
+  const none: Piece = [zlib, Buffer.alloc(0), 0];
+  const trailer = diskImage([]).subarray(-512);
+  trailer.writeBigUInt64BE(0n, 216);
+  trailer.writeBigUInt64BE(BigInt(8 << 20), 224);
+  t.equal(verdictOf(Buffer.concat([Buffer.alloc(8 << 20, '<data>AAAA</data>'), trailer])), cannot);
+  t.match(verdictOf(diskImage(Array.from({ length: 100_000 }, () => none))), 'incomplete');
   t.ok(performance.now() - begun < 3000, `${performance.now() - begun} ms`);
 });

@@ -14,6 +14,9 @@ const lines = base64.replace(/.{20}/g, '$&\r\n');
 const archive = tar([{ name: 'wanted.com', content: wanted }]);
 const script = Buffer.from('#!/bin/sh\ntail -n +4 "$0" | tar x\nexit\n');
 
+/** As PowerShell takes it. */
+const command = Buffer.from(wanted.toString('latin1'), 'utf16le').toString('base64');
+
 /** Says neither by what system it was made, nor how. */
 const unusual = compressors.gz(archive);
 unusual.set([9, 77], 8);
@@ -130,6 +133,16 @@ const infected: Record<string, Buffer> = {
   'a script with the word behind it': Buffer.from(`wanted="${base64}"\necho $wanted | base64 -d\n`),
   'a script in wide characters, the high byte first': Buffer.from(`\ufeffatob('${base64}')`, 'utf16le').swap16(),
   'a script in wide characters': Buffer.from(`\ufeffatob('${base64}')`, 'utf16le'),
+  'a command of PowerShell': Buffer.from(`cmd /c start PowerShell -w 1 -eNc ${command}\r\n`),
+  'a command of PowerShell in a shortcut': Buffer.concat([
+    Buffer.from('4c0000000114020000000000c000000000000046', 'hex'),
+    Buffer.alloc(57),
+    Buffer.from(`-w 1 -ec "${command}"`, 'utf16le'),
+  ]),
+  'a mail with bytes in quoted-printable': mail(
+    mixed,
+    part(`${wanted.toString('latin1')}=\r\n${'=1A'.repeat(60)}`, 'quoted-printable'),
+  ),
   'a batch file with a certificate': Buffer.from(`@echo off\n-----BEGIN CERTIFICATE-----\n${base64}\n`),
   'a page that unpacks itself': Buffer.from(`<html><script>save(atob('${base64}'))</script></html>`),
   'base64 and nothing else': Buffer.from(`\ufeff\r\n${base64}`),
@@ -189,6 +202,7 @@ const clean: Record<string, Buffer> = {
     part('a =3D b=\r\nc =3D \r\n', 'quoted-printable') + part('a = \r\nb', '8bit'),
   ),
   'a certificate': Buffer.concat([Buffer.from([0x30, 0x82, 1, 0]), Buffer.alloc(256)]),
+  'a page about RAR': Buffer.from('<html><body>Rar!\x1a\x07\x01\0 and more words</body></html>', 'latin1'),
   'base64 of few bytes': Buffer.from(`base64: ${Buffer.alloc(64, 1).toString('base64')}\n`),
   'a mail with a picture': mail(mixed, part(Buffer.alloc(500, 'word ').toString('base64'))),
   'a PDF with a picture': pdf(
@@ -246,6 +260,10 @@ const incomplete: Record<string, [string, Buffer]> = {
   'a message that is compressed (RFC 3274)': [
     'engine cannot unpack this kind of CMS data',
     Buffer.from('3080060b2a864886f70d0109100109a0803080020100', 'hex'),
+  ],
+  'a RAR behind a page': [
+    'engine cannot unpack RAR',
+    Buffer.from('<html><body></body></html>\nRar!\x1a\x07\x01\0abcd\x03\x01\0\0\0', 'latin1'),
   ],
   'what lzma86 writes': ['engine cannot unpack LZMA86', Buffer.concat([Buffer.alloc(1), compressors.lzma(wanted)])],
 };
