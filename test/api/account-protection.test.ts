@@ -1,19 +1,17 @@
 // What protects an account, over the wire: another password by a link, a second factor, and its end by its owner.
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { TOTP, URI } from 'otpauth';
 import t from 'tap';
 import { z } from 'zod';
 import { mainPath } from '../../src/paths.js';
 import { embeddedSocketDirectory } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import { start } from '../fixtures/command.js';
 import { startMailServer } from '../fixtures/mail-server.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, EMAIL, PASSWORD, post, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
-const run = promisify(execFile);
 const smtp = await startMailServer();
 const server = await startServer({
   env: {
@@ -37,9 +35,11 @@ const wrong = { status: 401, body: { message: 'E-mail or password wrong' } };
 const wrongToken = { status: 400, body: { message: 'token: is unknown, used or expired' } };
 
 async function cli(...args: string[]): Promise<string> {
-  const { stdout } = await run(process.execPath, [mainPath, ...args, '--data-dir', `${server.directory}/data`], {
-    env: { PATH: process.env['PATH'], BASE_URL: 'https://scan.example' },
-  });
+  const env = { BASE_URL: 'https://scan.example' };
+  const { code, stdout, stderr } = await start(t, mainPath, [...args, '--data-dir', `${server.directory}/data`], {
+    env,
+  }).ended;
+  t.equal(code, 0, stderr);
   return stdout;
 }
 

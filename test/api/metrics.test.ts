@@ -1,14 +1,13 @@
 // What an operator sees of a running server: /metrics on a port of its own, and `sluice status`.
-import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import t from 'tap';
 import { z } from 'zod';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { scanUrlLater } from '../fixtures/async-scans.js';
+import { start } from '../fixtures/command.js';
 import { deferred } from '../fixtures/deferred.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { response, startOrigin } from '../fixtures/origin.js';
@@ -147,13 +146,7 @@ t.test('requests are counted by the template of their route, and what has none i
 });
 
 t.test('the journal shows its depth and age while the database is away, here and in `sluice status`', async (t) => {
-  const run = async (): Promise<{ code: number; stdout: string }> => {
-    const env = { PATH: process.env['PATH'], PORT: String(server.port) };
-    return await promisify(execFile)(process.execPath, [mainPath, 'status'], { env }).then(
-      ({ stdout }) => ({ code: 0, stdout }),
-      (error: unknown) => ({ code: Number(Object(error).code), stdout: String(Object(error).stdout) }),
-    );
-  };
+  const run = () => start(t, mainPath, ['status'], { env: { PORT: String(server.port) } }).ended;
   t.match(await run(), { code: 0, stdout: /^service {4}ready\nengine {5}ready, signatures 16, / });
   postgres.pause();
   await until(async () => (await metrics()).get('sluice_store_up') === 0);
@@ -188,8 +181,7 @@ t.test('a start with damaged files of the journal, and a port for metrics that i
       t.equal(whole, 'ready');
       return history.damagedFiles === 2 && history.waitingRows === 0;
     });
-    const env = { PATH: process.env['PATH'], PORT: String(second.port) };
-    const { stdout } = await promisify(execFile)(process.execPath, [mainPath, 'status'], { env });
+    const { stdout } = await start(t, mainPath, ['status'], { env: { PORT: String(second.port) } }).ended;
     t.match(stdout, /; 2 damaged files of the journal were put aside\n/);
     t.match(second.output(), /"level":50,.*000000001\.log.*"msg":"the history journal is damaged/);
   });

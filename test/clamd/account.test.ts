@@ -1,11 +1,10 @@
 // Whose scans they are: an account that is suspended, restored or removed while clients are there; and who may connect.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
+import { start } from '../fixtures/command.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
@@ -29,14 +28,8 @@ t.test('a suspended or removed account scans nothing, on any node', async (t) =>
   }
   t.teardown(() => Promise.all(servers.map((server) => server.stop())));
   const sluice = async (args: readonly string[], input = ''): Promise<void> => {
-    const child = spawn(process.execPath, [mainPath, ...args], {
-      env: { PATH: process.env['PATH'], ...env },
-      cwd: tmpdir(),
-      stdio: ['pipe', 'ignore', 'ignore'],
-    });
-    child.stdin.end(input);
-    await once(child, 'close');
-    t.equal(child.exitCode, 0, args.join(' '));
+    const { code } = await start(t, mainPath, args, { env, cwd: tmpdir(), input }).ended;
+    t.equal(code, 0, args.join(' '));
   };
   const everywhere = async (expected: string, name: string): Promise<void> => {
     for (const path of places) t.equal(await ask({ path }, SCAN), expected, name);

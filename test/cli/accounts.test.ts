@@ -1,6 +1,4 @@
 // `sluice user` and `sluice key` as an operator types them: on Postgres beside servers and Redis, and on the embedded database.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +7,7 @@ import { z } from 'zod';
 import { passwordHashOf, verifyPassword } from '../../src/account/users.js';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
-import type { Ended } from '../fixtures/command.js';
+import { type Ended, start } from '../fixtures/command.js';
 import { startCommands } from '../fixtures/commands.js';
 import { seedMigrated } from '../fixtures/embedded-template.js';
 import { temporaryFolder } from '../fixtures/folder.js';
@@ -21,22 +19,8 @@ import { bearer, mySessions, refresh, signIn } from '../fixtures/sign-in.js';
 type Env = Readonly<Record<string, string>>;
 
 /** Runs the command to its end, with `input` on stdin. */
-async function runProcess(env: Env, args: readonly string[], input = ''): Promise<Ended> {
-  const child = spawn(process.execPath, [mainPath, ...args], {
-    env: { PATH: process.env['PATH'], ...env },
-    cwd: tmpdir(),
-  });
-  const output = { stdout: '', stderr: '' };
-  for (const stream of ['stdout', 'stderr'] as const) {
-    child[stream].setEncoding('utf8').on('data', (text: string) => {
-      output[stream] += text;
-    });
-  }
-  child.stdin.on('error', () => undefined);
-  child.stdin.end(input);
-  await once(child, 'close');
-  return { code: child.exitCode, signal: child.signalCode, ...output };
-}
+const runProcess = (env: Env, args: readonly string[], input = ''): Promise<Ended> =>
+  start(t, mainPath, args, { env, cwd: tmpdir(), input }).ended;
 
 type Run = (env: Env, args: readonly string[], input?: string) => Promise<Ended>;
 

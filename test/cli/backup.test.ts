@@ -1,11 +1,10 @@
 // A backup that is made while the service serves, and the service that comes of it.
-import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
+import { start } from '../fixtures/command.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
@@ -13,16 +12,11 @@ import { ask, bearer, post, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
-const run = promisify(execFile);
-
 const cli = (...args: string[]) => cliWith({}, ...args);
 
-async function cliWith(more: object, ...args: string[]): Promise<{ readonly code: number; readonly text: string }> {
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], ...more };
-  return await run(process.execPath, [mainPath, ...args], { env }).then(
-    ({ stdout }) => ({ code: 0, text: stdout }),
-    (error: { code: number; stderr: string }) => ({ code: error.code, text: error.stderr }),
-  );
+async function cliWith(env: Readonly<Record<string, string>>, ...args: string[]) {
+  const { code, stdout, stderr } = await start(t, mainPath, args, { env }).ended;
+  return { code, text: code === 0 ? stdout : stderr };
 }
 
 async function scansOf(url: string, filter = ''): Promise<number> {

@@ -1,6 +1,5 @@
 // Which service a command is about, and that no command but `serve` makes a store.
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -19,24 +18,15 @@ import postgres from 'postgres';
 import t from 'tap';
 import { findService } from '../../src/cli/service-place.js';
 import { mainPath } from '../../src/paths.js';
-import type { Ended } from '../fixtures/command.js';
+import { type Ended, start } from '../fixtures/command.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { freePort } from '../fixtures/free-port.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startServer } from '../fixtures/server.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
-async function sluice(cwd: string, env: NodeJS.ProcessEnv, ...args: string[]): Promise<Ended> {
-  const child = spawn(process.execPath, [mainPath, ...args], { cwd, env: { PATH: process.env['PATH'], ...env } });
-  const output = { stdout: '', stderr: '' };
-  for (const stream of ['stdout', 'stderr'] as const) {
-    child[stream].setEncoding('utf8').on('data', (text: string) => {
-      output[stream] += text;
-    });
-  }
-  await once(child, 'close');
-  return { code: child.exitCode, signal: child.signalCode, ...output };
-}
+const sluice = (cwd: string, env: Readonly<Record<string, string>>, ...args: string[]): Promise<Ended> =>
+  start(t, mainPath, args, { cwd, env }).ended;
 
 const COMMANDS = [
   ['user', 'list'],

@@ -1,11 +1,11 @@
 // What an operator does to an account from the command line, as clients of running nodes see it on their next request, and what the audit log keeps of it.
-import { execFileSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { z } from 'zod';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import { start } from '../fixtures/command.js';
 import { startCommands } from '../fixtures/commands.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
@@ -37,11 +37,8 @@ t.test('on two nodes with Redis', async (t) => {
   const nodes = [first, second];
   const store = await openPostgres({ kind: 'url', url });
   t.teardown(() => store.close());
-  execFileSync(process.execPath, [mainPath, 'user', 'add', ADA, '--password-stdin'], {
-    env: { PATH: process.env['PATH'], ...env },
-    cwd: tmpdir(),
-    input: PASSWORD,
-  });
+  const add = ['user', 'add', ADA, '--password-stdin'];
+  t.match(await start(t, mainPath, add, { env, cwd: tmpdir(), input: PASSWORD }).ended, { code: 0 });
   const made = await sluice(env, ['key', 'create', ADA, '--name', 'one', '--json']);
   const { value } = z.object({ value: z.string() }).parse(JSON.parse(made.stdout));
   const scan = (node: string, path = '/api/v1/scans') =>
