@@ -166,7 +166,6 @@ export const texts = {
     engineStandsIn:
       'YARA rules stand in for ClamAV. They look at content as it is: no archives, no documents, far fewer signatures.',
     signatures: 'Signatures',
-    signatureCount: (count: string) => `${count} signatures`,
     signaturesBuilt: 'Newest from',
     signaturesOld: (days: number) =>
       `The daily signatures are ${days === 1 ? 'more than a day' : `${days} days`} old. New malware may not be found.`,

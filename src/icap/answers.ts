@@ -82,7 +82,7 @@ export function blockedResponse(
   requestId: string,
 ): { readonly header: Buffer; readonly body: Buffer } {
   const { kind, reason, filename } = blocked;
-  const said = { title: TITLES[kind], reason, filename, requestId };
+  const said = { title: TITLES[kind], reason, filename: filename || 'without a name', requestId };
   const page = template.replace(/\{\{(title|reason|filename|requestId)\}\}/g, (text, name: string) => {
     const value = Object.entries(said).find(([key]) => key === name)?.[1];
     return typeof value === 'string' ? escaped(value) : text;

@@ -79,6 +79,8 @@ t.test('the verdict is that of all files of a form, and each has its row', async
   long[3] = 8;
   const asField = await client.ask({ ...formOf([clean, { name: 'text', content: long }]), ...ALLOW });
   t.match(asField.http, /^HTTP\/1\.1 403/, 'what is longer than a field is a file, whatever it calls itself');
+  const nameless = await client.ask({ method: 'REQMOD', http: null, body: PACKED, ...ALLOW });
+  t.match(nameless.body?.toString(), 'File: without a name');
 });
 
 t.test('what many readers take for a file is one, however its type is written, and without a filename', async (t) => {

@@ -30,7 +30,7 @@ export function EnginePanel() {
           <dt>{t.engine}</dt>
           <dd className="name">{engine.split(';', 1)[0]}</dd>
           <dt>{t.signatures}</dt>
-          <dd>{t.signatureCount(number(signatures.count))}</dd>
+          <dd>{number(signatures.count)}</dd>
           {signatures.built !== null && (
             <>
               <dt>{t.signaturesBuilt}</dt>
