@@ -1,6 +1,7 @@
 // Events from Stripe over the wire: in any order, again and again, on several nodes; what stays is always what Stripe has.
-import { wholeNumbers } from '../faults/random.js';
+
 import { deferred } from '../fixtures/deferred.js';
+import { wholeNumbers } from '../fixtures/random.js';
 import type { FakeSubscription } from '../fixtures/stripe-account.js';
 import { billingTest, buy } from './nodes.js';
 import { expectPlan, subscriber, updated } from './steps.js';

@@ -1,6 +1,6 @@
 // The same session to clamd and to ours, with the same signatures: the same bytes, but for what docs/clamd.md lists.
 import type { NetConnectOpts } from 'node:net';
-import { wholeNumbers } from '../faults/random.js';
+import { wholeNumbers } from '../fixtures/random.js';
 import { ask, sorted } from './client.js';
 import { type Session, sessionOf } from './sessions.js';
 import { CLAMD_TRIES, type Theirs } from './theirs.js';

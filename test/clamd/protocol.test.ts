@@ -1,7 +1,7 @@
 // The parser: whatever the split of the bytes, it hears the same commands and the same contents.
 import t from 'tap';
 import { CLAMD_COMMAND_BYTES } from '../../src/limits.js';
-import { wholeNumbers } from '../faults/random.js';
+import { wholeNumbers } from '../fixtures/random.js';
 import { heard } from './heard.js';
 
 function chunk(bytes: Buffer): Buffer {

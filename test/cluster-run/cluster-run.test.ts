@@ -1,6 +1,6 @@
 // The short form of the cluster's run (main.ts is the long one, and has Sentinels as well): a node, one of its processes and the primary of Postgres fail under load.
 import t from 'tap';
-import { generator } from '../faults/random.js';
+import { generator } from '../fixtures/random.js';
 import { faults } from './faults.js';
 import { runCluster } from './run.js';
 

@@ -1,8 +1,8 @@
 // `npm run cluster -- --minutes N --faults N [--rate N] [--redis cluster|sentinels] [--only NAME] [--seed N]`: three nodes over a Redis Cluster with replicas (or one master with replicas and Sentinels) and a Postgres with a standby, HAProxy in front, under load,
 // while each part fails in turn. Exits with 1 when a unit was given twice, a revoked key worked, a row was lost or doubled, or a failed node cost more than one retry.
 import { Command, Option } from 'commander';
-import { generator } from '../faults/random.js';
 import { positive, whole } from '../fixtures/option-values.js';
+import { generator } from '../fixtures/random.js';
 import { faults, sentinelFaults } from './faults.js';
 import { runCluster } from './run.js';
 

@@ -4,7 +4,8 @@ import { gzipSync } from 'node:zlib';
 import type { LogicalSignature } from '../../src/engine/clamav/gates/signature.js';
 import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
 import { mail, tar, zip } from '../fixtures/archives.js';
-import { type Random, randomFrom, type Satisfying, satisfying, spoiled, withoutNeed } from '../fixtures/satisfying.js';
+import { generator, type Random } from '../fixtures/random.js';
+import { type Satisfying, satisfying, spoiled, withoutNeed } from '../fixtures/satisfying.js';
 
 export interface Cases {
   /** Signatures that content can be made for. */
@@ -82,7 +83,7 @@ export function casesOf({ linesPath, triggers, cleanFiles, seed, rounds }: Cases
       const { place, one, form } = placeOf(number);
       if (one === undefined || place >= generated) return null;
       const content = satisfying(one.signature, one.line);
-      return content === null ? null : (FORMS[form]?.(content, randomFrom(seed + number)) ?? null);
+      return content === null ? null : (FORMS[form]?.(content, generator(seed + number)) ?? null);
     },
     describe(number) {
       const { one, form } = placeOf(number);

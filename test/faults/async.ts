@@ -1,6 +1,7 @@
 // `node dist/test/faults/async.js [SCANS] [postgres|embedded] [SEED]`: accepted scans over killed servers; exits with 1 when one has no verdict, or two rows, or leaves its content.
+
+import { generator } from '../fixtures/random.js';
 import { runAsyncRounds } from './async-rounds.js';
-import { generator } from './random.js';
 
 const [, , scans = '1000', store = 'postgres', seed = String(Date.now() % 1_000_000)] = process.argv;
 if (store !== 'postgres' && store !== 'embedded') throw new Error(`There is no store "${store}"`);

@@ -1,6 +1,7 @@
 // `node dist/test/faults/history.js [ROUNDS] [postgres|embedded] [SEED]`: the long form of the history's faults; exits with 1 when a row is lost.
+
+import { generator } from '../fixtures/random.js';
 import { runRounds } from './history-rounds.js';
-import { generator } from './random.js';
 
 const [, , rounds = '200', store = 'postgres', seed = String(Date.now() % 1_000_000)] = process.argv;
 if (store !== 'postgres' && store !== 'embedded') throw new Error(`There is no store "${store}"`);

@@ -6,10 +6,10 @@ import t from 'tap';
 import { gzip, tar, zip } from '../fixtures/archives.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { serverOf } from '../fixtures/processes.js';
+import { generator } from '../fixtures/random.js';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
-import { generator } from './random.js';
 
 const KILLS = Number(process.env['KILLS'] ?? 4);
 /** Within it the scans below unpack. */

@@ -1,6 +1,6 @@
 // The short form of the race between scans and the deletion of their key (revocation.ts is the long one).
 import t from 'tap';
-import { generator } from './random.js';
+import { generator } from '../fixtures/random.js';
 import { runRevocations } from './revocation-rounds.js';
 
 t.test('no scan that is asked for after its key was deleted is admitted, on either server', async (t) => {

@@ -1,5 +1,5 @@
 // `node dist/test/faults/revocation.js [REQUESTS] [SEED]`: the long form of the race between scans and the deletion of their key; exits with 1 when one is admitted after it, or none was asked for.
-import { generator } from './random.js';
+import { generator } from '../fixtures/random.js';
 import { runRevocations } from './revocation-rounds.js';
 
 const [, , requests = '100000', seed = String(Date.now() % 1_000_000)] = process.argv;

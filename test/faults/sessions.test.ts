@@ -2,10 +2,10 @@
 import { request } from 'node:http';
 import t from 'tap';
 import { startPostgres } from '../fixtures/postgres.js';
+import { generator } from '../fixtures/random.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, mySessions, signIn } from '../fixtures/sign-in.js';
 import { uploadSignedIn } from '../fixtures/web-scans.js';
-import { generator } from './random.js';
 import { runSessionRounds } from './session-rounds.js';
 
 t.test('an ended session is refused by four servers at once, whatever was under way', async (t) => {

@@ -1,5 +1,5 @@
 // `node dist/test/faults/sessions.js [ROUNDS] [SEED]`: the long form of the end of all sessions against logins and refreshes; exits with 1 when one outlives it.
-import { generator } from './random.js';
+import { generator } from '../fixtures/random.js';
 import { runSessionRounds } from './session-rounds.js';
 
 const [, , rounds = '1000', seed = String(Date.now() % 1_000_000)] = process.argv;

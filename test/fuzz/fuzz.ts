@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { generator } from '../faults/random.js';
+import { generator } from '../fixtures/random.js';
 import { reached } from './coverage.js';
 import { mutated, type Random } from './mutate.js';
 import type { Target } from './targets.js';

@@ -1,7 +1,7 @@
 // The parser of ICAP: whatever the split of the bytes, it hears the same requests and the same bodies.
 import t from 'tap';
 import { ICAP_CHUNK_LINE_BYTES, ICAP_HEADER_BYTES, ICAP_HEADER_LINES, ICAP_TRAILER_BYTES } from '../../src/limits.js';
-import { wholeNumbers } from '../faults/random.js';
+import { wholeNumbers } from '../fixtures/random.js';
 import { type Asked, chunks, request } from './client.js';
 import { heard } from './heard.js';
 

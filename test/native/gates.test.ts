@@ -10,7 +10,8 @@ import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
 import { readAnswer, usualPolicy, type Verdict } from '../../src/engine/verdict.js';
 import { bundle, mail, tar, zip } from '../fixtures/archives.js';
 import { temporaryFolder } from '../fixtures/folder.js';
-import { randomFrom, satisfying, spoiled } from '../fixtures/satisfying.js';
+import { generator } from '../fixtures/random.js';
+import { satisfying, spoiled } from '../fixtures/satisfying.js';
 import { bodySignature, databaseFolder, loadEngine } from './engine.js';
 
 type Test = Parameters<typeof temporaryFolder>[0];
@@ -90,7 +91,7 @@ function verdictOf(answer: EngineAnswer): Verdict {
 
 /** What each signature matches, that spoiled, and both inside of others. */
 function contents(): Buffer[] {
-  const random = randomFrom(1);
+  const random = generator(1);
   const made = SIGNATURES.flatMap((line) => satisfying(parsed(line), line)?.content ?? []);
   const plain = [
     ...made,

@@ -12,7 +12,7 @@ import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { zip } from '../fixtures/archives.js';
 import { temporaryFolder } from '../fixtures/folder.js';
-import { randomFrom } from '../fixtures/satisfying.js';
+import { generator } from '../fixtures/random.js';
 import { databaseFolder, loadEngine } from './engine.js';
 
 type Test = Parameters<typeof temporaryFolder>[0];
@@ -65,7 +65,7 @@ for (const singlePass of [true, false]) {
     const { files, engine } = await load(t, place(t), singlePass);
     t.equal(readFileSync(files.literals, 'latin1').match(/^PUA/gm)?.length, 4, 'all but the longest of each kind');
     t.strictSame(engine.warnings, []);
-    const random = randomFrom(11);
+    const random = generator(11);
     const end = PIECE * 3;
     const ends = PARTS.map((part) => end - part.length - 1);
     for (const kind of [0, 1]) {

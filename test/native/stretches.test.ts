@@ -8,7 +8,8 @@ import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { zip } from '../fixtures/archives.js';
 import { temporaryFolder } from '../fixtures/folder.js';
-import { bytesFor, type Random, randomFrom } from '../fixtures/satisfying.js';
+import { generator, type Random } from '../fixtures/random.js';
+import { bytesFor } from '../fixtures/satisfying.js';
 import { databaseFolder, loadEngine } from './engine.js';
 
 const [rounds = '3', seed = '1'] = process.argv.slice(2);
@@ -295,7 +296,7 @@ for (const { what, body, logical = [], contents } of EDGE_CASES) {
 }
 
 t.test('random signatures and contents', async (t) => {
-  const random = randomFrom(Number(seed));
+  const random = generator(Number(seed));
   for (let round = 0; round < Number(rounds); round += 1) {
     const maker = new Maker(random);
     let signatures = Array.from({ length: SIGNATURES }, (_, number) => maker.signature(number));

@@ -1,7 +1,7 @@
 // `npm run soak -- --minutes N --rate R [--store embedded|outside] [--faults SECONDS|none] [--seed N]`: exits with 1 when anything was lost, doubled, wrong, or grew.
 import { Command, Option } from 'commander';
-import { generator } from '../faults/random.js';
 import { positive, whole } from '../fixtures/option-values.js';
+import { generator } from '../fixtures/random.js';
 import { runSoak } from './soak.js';
 
 const { minutes, rate, store, faults, seed } = new Command('npm run soak --')

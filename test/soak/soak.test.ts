@@ -1,6 +1,6 @@
 // The short form of the soak (main.ts is the long one): mixed traffic of all protocols over a reload and a killed server.
 import t from 'tap';
-import { generator } from '../faults/random.js';
+import { generator } from '../fixtures/random.js';
 import { runSoak } from './soak.js';
 
 t.test('nothing is lost, doubled or wrong under mixed traffic, a reload and a killed server', async (t) => {

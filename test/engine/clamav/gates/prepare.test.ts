@@ -4,10 +4,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path';
 import t from 'tap';
 import { prepareGates, prepareGatesApart } from '../../../../src/engine/clamav/gates/prepare.js';
-import { generator } from '../../../faults/random.js';
 import { bundle } from '../../../fixtures/archives.js';
 import { bytecodeProgram } from '../../../fixtures/bytecode.js';
 import { temporaryFolder } from '../../../fixtures/folder.js';
+import { generator } from '../../../fixtures/random.js';
 import { databaseFolder } from '../../../native/engine.js';
 
 const LOGICAL = 256;
