@@ -2,11 +2,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
+import { PAUSE_MS } from '../fixtures/steady-scans.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
@@ -111,6 +113,7 @@ async function crashOnce(server: TestServer, round: number, { clients, others, p
         () => 'reset',
       );
       others[outcome] = (others[outcome] ?? 0) + 1;
+      await delay(PAUSE_MS);
     }
   });
   const crashed = await upload(server.url, faulty('crash segv', String(round))).then(

@@ -1,9 +1,11 @@
 // Scans that burn a core each and never end, one for each thread, while others scan: what those get, and how late.
+import { setTimeout as delay } from 'node:timers/promises';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { childrenOf } from '../fixtures/processes.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
+import { PAUSE_MS } from '../fixtures/steady-scans.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
@@ -58,6 +60,7 @@ export async function runHangs(options: HangOptions): Promise<HangReport> {
           );
           slowestMs = Math.max(slowestMs, performance.now() - startedMs);
           others[outcome] = (others[outcome] ?? 0) + 1;
+          await delay(PAUSE_MS);
         }
       });
       const hangs = Array.from({ length: threads }, (_, index) => faulty('hang busy', `${round} ${index}`));

@@ -10,6 +10,7 @@ import { childrenOf, databaseOf, programOf } from '../fixtures/processes.js';
 import { type RedisServer, startRedis } from '../fixtures/redis.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { type Answers, lookInto, replay, toldBy, verify } from './kept-rows.js';
 
@@ -240,9 +241,9 @@ function startLoad(server: TestServer, answers: Answers): Load {
 
 /** Resolves when nothing of the rounds before waits in the journal. */
 async function drained(server: TestServer): Promise<void> {
-  for (;;) {
+  await until(async () => {
     const response = await fetch(`${server.url}/readyz`);
     const { history } = Object(await response.json());
-    if (history.waitingRows === 0) return;
-  }
+    return history.waitingRows === 0;
+  });
 }
