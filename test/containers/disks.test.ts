@@ -128,11 +128,17 @@ t.test('the last one of many partitions is looked at', async (t) => {
   }
 });
 
+function changed(image: Buffer, change: (image: Buffer) => void): Buffer {
+  change(image);
+  return image;
+}
+
 const wanted = eicar();
 const volume = hfsPlus(wanted);
 const half = volume.length / 2;
 const damaged: Piece = [zlib, Buffer.alloc(20, 0xff), 1];
 const words = Buffer.alloc(4096, 'words ');
+const foreign = 'incomplete: engine cannot unpack this kind of disk data';
 const cannot = 'incomplete: engine cannot unpack this kind of DMG data';
 
 const images: Record<string, [string, Buffer]> = {
@@ -149,6 +155,10 @@ const images: Record<string, [string, Buffer]> = {
     'infected',
     diskImage([packed(volume.subarray(0, 512)), [2, Buffer.alloc(0), 1], packed(volume.subarray(1024))]),
   ],
+  'a gap before a piece': [
+    'infected',
+    diskImage([packed(volume.subarray(0, 512)), [0x7ffffffe, Buffer.alloc(0), 1], packed(volume.subarray(1024))]),
+  ],
   'a partition by xz': ['infected', diskImage([[0x80000008, compressors.xz(volume), volume.length / 512]])],
   'a tar in a partition': ['infected', diskImage([packed(tar([{ name: 'wanted.com', content: wanted }]))])],
   'a piece behind the file that is damaged': ['infected', diskImage([packed(volume), damaged])],
@@ -156,10 +166,27 @@ const images: Record<string, [string, Buffer]> = {
   'a list before the pieces': ['infected', diskImage([packed(volume)], true)],
   'a list that macOS and others may read in two ways': [cannot, diskImage([packed(words)], false, '<data ><![CDATA[')],
   'no list of pieces': [cannot, Buffer.concat([words, diskImage([]).subarray(-512).fill(0, 216, 232)])],
+  'pieces behind other bytes, as the trailer says': [
+    cannot,
+    changed(diskImage([packed(words)]), (image) => image.writeUInt8(1, image.length - 512 + 31)),
+  ],
+  'a list with letters by their numbers': [cannot, diskImage([packed(words)], false, '<data>&#65;')],
   'a piece by LZFSE': [cannot, diskImage([[0x80000007, words, 8]])],
+  'a file that is longer than its pieces': [
+    foreign,
+    changed(hfsPlus(words.subarray(0, 600)), (image) => image.writeUInt8(9, 6 * 512 - 512 + 14 + 8 + 88 + 6)),
+  ],
+  'a file that is compressed by LZFSE': [foreign, hfsPlus(Buffer.from('fpmc\x0c\0\0\0', 'latin1'))],
+  'two partitions that differ': [
+    foreign,
+    changed(udf(words), (image) => {
+      image.copy(image, 35 * 2048, 32 * 2048, 33 * 2048);
+      image.writeUInt32LE(9, 35 * 2048 + 188);
+    }),
+  ],
   'an optical disk': ['infected', udf(wanted)],
   'an optical disk of words': ['clean', udf(words)],
-  'a disk by UDF with other sectors': ['incomplete: engine cannot unpack this kind of disk data', udf(words, 512)],
+  'a disk by UDF with other sectors': [foreign, udf(words, 512)],
 };
 
 t.test('all files of an image are looked at, or it is incomplete', async (t) => {
@@ -170,7 +197,7 @@ t.test('all files of an image are looked at, or it is incomplete', async (t) => 
 t.test('many tables and pieces of an image of macOS take no longer than their bytes', async (t) => {
   await load(t, [ownSignaturesDirectory]);
   const begun = performance.now();
-  const none: Piece = [zlib, Buffer.alloc(0), 0];
+  const none: Piece = [2, Buffer.alloc(0), 0];
   const trailer = diskImage([]).subarray(-512);
   trailer.writeBigUInt64BE(0n, 216);
   trailer.writeBigUInt64BE(BigInt(8 << 20), 224);
