@@ -71,7 +71,7 @@ module.exports = {
     soleImporters('node-http', '^src/http/node/', '^src/http/(server\\.ts$|node/)'),
     soleImporters('piscina', '^node_modules/piscina/', '^src/engine/threads/thread-slot\\.ts$'),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
-    soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis/client\\.ts$'),
+    soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis/redis\\.ts$'),
     soleImporters('stripe', '^node_modules/stripe/', '^src/billing/stripe\\.ts$'),
     soleImporters('jose', '^node_modules/jose/', '^src/account/tokens\\.ts$'),
     soleImporters('undici', '^node_modules/undici/', '^src/(download/origin|http/fetch)\\.ts$'),

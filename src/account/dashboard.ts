@@ -16,11 +16,9 @@ import { type KeyNodes, tellOfEnded } from './keys.js';
 import { createProtectionRoutes, type DeleteOwn } from './protection.js';
 import { createResetRoutes, type Mailer, openMailer, sweepResets } from './resets.js';
 import { endOtherSessions, endSession, endSessions, listSessions, SessionView, sweepSessions } from './sessions.js';
-import { createSignIn } from './sign-in.js';
-import { createSignInRoutes } from './sign-in-routes.js';
-import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
+import { createSignIn, createSignInRoutes } from './sign-in-routes.js';
 import { createAddressOf, createStrangers, createThrottle, passwordsOfAccount, sweepAttempts } from './throttle.js';
-import { createTokens, type TrustedIssuer } from './tokens.js';
+import { createTokens, KEYS_RELOAD_MS, openSigningKeys, type TrustedIssuer } from './tokens.js';
 import {
   changeUser,
   createVerifyCurrent,

@@ -9,8 +9,7 @@ import type { Log } from '../log.js';
 import type { Queries, Sql, SqlOf } from '../store/postgres.js';
 import { withinOr } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { type Applier, createApplier, type PlanChanged } from './apply.js';
-import { ensureCustomer, findRecord, isFinal } from './records.js';
+import { type Applier, createApplier, ensureCustomer, findRecord, isFinal, type PlanChanged } from './records.js';
 import {
   answering,
   type CheckoutSession,

@@ -80,7 +80,6 @@ function addCommand<Given>(
 }
 
 const users = () => import('./users.js');
-const userChanges = () => import('./users.js');
 const backups = () => import('./backup.js');
 
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
@@ -97,7 +96,7 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
   addUserCommands(user, run);
   addStandingCommands(user, run);
   const audit = ['audit', 'what operators and commands did to accounts, the newest first'] as const;
-  addCommand(program, run, audit, async () => (await userChanges()).showAudit)
+  addCommand(program, run, audit, async () => (await users()).showAudit)
     .option('--email <email>', 'only what was done to this account')
     .option('--rows <rows>', 'at most so many', '100');
   program
@@ -162,20 +161,20 @@ function addUserCommands(user: Command, run: Run): void {
 
 function addStandingCommands(user: Command, run: Run): void {
   const plan = ['set-plan <email>', 'put an account on another plan', PLAN_HELP] as const;
-  addCommand(user, run, plan, async () => (await userChanges()).setPlan).argument('<plan>', 'one of PLANS');
+  addCommand(user, run, plan, async () => (await users()).setPlan).argument('<plan>', 'one of PLANS');
   const limit = ['set-limit <email>', 'give an account scans per hour of its own'] as const;
-  addCommand(user, run, limit, async () => (await userChanges()).setLimit).argument(
+  addCommand(user, run, limit, async () => (await users()).setLimit).argument(
     '<limit>',
     "scans per hour, or `plan` for the plan's",
   );
   const role = ['set-role <email>', 'make an account an operator, or no operator any more', ROLE_HELP] as const;
-  addCommand(user, run, role, async () => (await userChanges()).setRole).argument('<role>', 'user or operator');
+  addCommand(user, run, role, async () => (await users()).setRole).argument('<role>', 'user or operator');
   const suspend = 'end the sessions of an account, and refuse its sign-ins and keys';
-  addCommand(user, run, ['suspend <email>', suspend, SUSPEND_HELP], async () => (await userChanges()).suspend);
+  addCommand(user, run, ['suspend <email>', suspend, SUSPEND_HELP], async () => (await users()).suspend);
   const restore = ['restore <email>', 'let a suspended account sign in and scan again'] as const;
-  addCommand(user, run, restore, async () => (await userChanges()).restore);
+  addCommand(user, run, restore, async () => (await users()).restore);
   const remove = ['delete <email>', 'delete an account with its keys and scans, for good', DELETE_HELP] as const;
-  addCommand(user, run, remove, async () => (await userChanges()).remove).option('--yes', 'it is meant', false);
+  addCommand(user, run, remove, async () => (await users()).remove).option('--yes', 'it is meant', false);
 }
 
 function addKeyCommands(key: Command, run: Run): void {

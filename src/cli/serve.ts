@@ -7,11 +7,10 @@ import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { openPlaces, type Places } from '../service/places.js';
 import { systemProgram } from '../store/embedded/account.js';
-import { createUpdater, type KeptStore, keepStore, UPDATE_EVERY_MS } from '../supervisor/kept.js';
+import { createSuspects, createUpdater, type KeptStore, keepStore, UPDATE_EVERY_MS } from '../supervisor/kept.js';
 import { fewRights, setCoreDumps } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { supervise } from '../supervisor/supervisor.js';
-import { createSuspects } from '../supervisor/suspects.js';
 import { EXIT_CLEAN } from './output.js';
 import { leaveServiceFile } from './service-place.js';
 

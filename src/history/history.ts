@@ -2,6 +2,7 @@
 import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { messageOfError } from '../error-text.js';
+import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { endsWithin, within, withinOr } from '../waiting/within.js';
 import { wireDay } from '../wire-text.js';
@@ -15,13 +16,7 @@ interface HistoryOptions {
   readonly dataDirectory: string;
   readonly journalLimitBytes: number;
   readonly retentionDays: number;
-  readonly log: HistoryLog;
-}
-
-interface HistoryLog {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
+  readonly log: Pick<Log, 'info' | 'warn' | 'error'>;
 }
 
 export interface HistoryState extends JournalState {

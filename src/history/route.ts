@@ -6,6 +6,7 @@ import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import type { PathParameters, RouteName } from '../http/router.js';
+import type { Log } from '../log.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-text.js';
@@ -16,7 +17,6 @@ import { Detail, Row, wireDetail, wireRow } from './scan-view.js';
 import {
   createExportRoute,
   createScanFinder,
-  type ExportLog,
   type FindScan,
   type OnItsWay,
   ScanId,
@@ -29,7 +29,7 @@ interface HistoryRouteParts {
   readonly now: () => number;
   readonly onItsWay: OnItsWay;
   readonly pending: Pick<PendingScans, 'find'>;
-  readonly log: ExportLog;
+  readonly log: Pick<Log, 'warn'>;
 }
 
 const MONTHS = 12;

@@ -8,6 +8,7 @@ import { type CallerRoute, callerRoute, type GuardedOperation, type KeyRoute, ke
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/wire.js';
+import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
 import { Shares } from '../waiting/turns.js';
 import { wireTime } from '../wire-text.js';
@@ -199,14 +200,10 @@ export function unavailableWhenSlow(error: unknown, reason: 'pageSlow' | 'export
   throw new Unavailable(reason);
 }
 
-export interface ExportLog {
-  warn(fields: object, message: string): void;
-}
-
 interface ExportParts {
   readonly onItsWay: OnItsWay;
   readonly sqlOf: SqlOf;
-  readonly log: ExportLog;
+  readonly log: Pick<Log, 'warn'>;
 }
 
 /** Rows that are read, and kept in memory, at a time: some 300 KB. */

@@ -25,8 +25,7 @@ import {
   LIMIT_MAX,
   type Nodes,
 } from './changes.js';
-import type { ReadHealth } from './health.js';
-import type { SignatureUpdate } from './signature-update.js';
+import type { ReadHealth, SignatureUpdate } from './health.js';
 
 const AccountView = UserView.extend({
   ownLimit: z.int().nullable().describe("Scans per hour in place of the plan's"),

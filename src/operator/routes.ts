@@ -10,8 +10,7 @@ import type { Queries, Sql } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { actorOf, createAccountRoutes, type OperatorParts, type OperatorRoute } from './account-routes.js';
 import { type AuditRow, listAudit, record } from './changes.js';
-import { HealthView } from './health.js';
-import { UpdateView } from './signature-update.js';
+import { HealthView, UpdateView } from './health.js';
 
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 

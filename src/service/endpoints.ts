@@ -2,43 +2,36 @@
 // the build made, served from memory under a strict policy.
 import { basename } from 'node:path';
 import { z } from 'zod';
-import type { AdmissionStore } from '../admission/admission.js';
 import type { Engine, ReloadState, SignatureState } from '../engine/engine.js';
-import { type Standing, standings } from '../engine/folders.js';
-import type { Signatures } from '../engine/signatures.js';
-import type { Confinement } from '../engine/threads/sandbox.js';
+import { standings } from '../engine/folders.js';
 import { codeOf } from '../error-text.js';
 import { Failure } from '../errors.js';
-import type { History, HistoryState } from '../history/history.js';
+import type { HistoryState } from '../history/history.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply } from '../http/json.js';
 import { jsonAnswer, type Operation, openApiDocument } from '../http/openapi.js';
 import { type PathParameters, type Route, route } from '../http/router.js';
 import { fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';
-import type { HttpLibrary, Reply } from '../http/wire.js';
+import type { Reply } from '../http/wire.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { Postgres } from '../store/postgres.js';
 import type { OutboxLook } from '../webhooks/deliveries.js';
 import { WireTime, wireDay, wireTime } from '../wire-text.js';
+import type { Parts } from './parts.js';
 
-interface RouteParts {
+interface RouteParts
+  extends Pick<
+    Parts,
+    'signatures' | 'standing' | 'history' | 'postgres' | 'admission' | 'version' | 'library' | 'sandbox'
+  > {
   /** What the rooms serve: scans, accounts, billing. */
   readonly served: readonly Route[];
-  readonly signatures: Signatures;
-  readonly standing: (engine: Engine) => Standing;
   /** The process has scanned for itself: no client waits for what only the first scans cost. */
   readonly isWarm: () => boolean;
-  readonly history: History;
-  readonly postgres: Postgres;
-  readonly admission: AdmissionStore;
   readonly accepted: () => AcceptedState;
   readonly outbox: OutboxLook;
-  readonly version: string;
   /** Where clients reach the service; null: nobody has said. */
   readonly baseUrl: string | null;
-  readonly library: HttpLibrary;
-  /** What confines the scan threads; null: nothing does. */
-  readonly sandbox: Confinement | null;
   /** Folders of this machine, of which anybody who asks for the readiness learns the last part of a path alone. */
   readonly folders: readonly string[];
   /** Where a vulnerability of this service is reported, as a URI; null: nothing is said of it. */

@@ -11,40 +11,29 @@ import {
   createReadRate,
   liveKey,
 } from '../admission/access.js';
-import type { AdmissionStore } from '../admission/admission.js';
-import type { FindKey } from '../admission/key-owners.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
 import { type Config, ownIssuer, readVersion } from '../config/config.js';
 import { createStandings } from '../engine/folders.js';
-import type { Signatures } from '../engine/signatures.js';
-import type { ScanPool } from '../engine/threads/pool.js';
-import type { Confinement } from '../engine/threads/sandbox.js';
 import { messageOfError } from '../error-text.js';
-import type { History } from '../history/history.js';
 import { createHistoryRoutes } from '../history/route.js';
 import { createScanRoutes } from '../history/scans-route.js';
 import { behindKey, behindSignIn, type KeyRoute } from '../http/caller.js';
 import { type ConnectionLimits, type DescriptorPlan, planDescriptors } from '../http/connections.js';
-import type { Exchange } from '../http/exchange.js';
 import { createRouter, type Route } from '../http/router.js';
-import { chooseLibrary, type FindRefusal, type Server, startServer } from '../http/server.js';
+import { chooseLibrary, type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
 import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '../limits.js';
-import type { Listener } from '../listening.js';
 import type { EventLog, Log } from '../log.js';
 import { ownDeletion } from '../operator/changes.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
-import { createVerdictCache, type VerdictCache } from '../scan/verdicts/known.js';
-import type { Postgres } from '../store/postgres.js';
-import type { RedisCommands } from '../store/redis/redis.js';
+import { createVerdictCache } from '../scan/verdicts/known.js';
 import { openAccessLog } from './access-log.js';
 import { createRoutes, openPages, type Pages } from './endpoints.js';
-import type { LoadCounts } from './engine.js';
 import { createMetrics, type Metrics, startMetrics } from './metrics.js';
 import { openOperators, type SupervisorsWord } from './operators.js';
-import type { Places } from './places.js';
+import { type Add, type Parts, starting } from './parts.js';
 import { createProtocols } from './protocols.js';
 import {
   about,
@@ -58,7 +47,6 @@ import {
   tellOfScans,
   tellOfSurprises,
 } from './scans.js';
-import { type Add, starting } from './starting.js';
 import { openTraces } from './traces.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
 
@@ -69,44 +57,13 @@ const IDLE_MS = 30_000;
 /** For what stops after the requests: the history, the stores. */
 const CLOSING_MS = 30_000;
 
-interface HttpParts {
-  readonly postgres: Postgres;
-  readonly admission: AdmissionStore;
-  /** The live key of that hash, as Postgres says now, or null. */
-  readonly findKey: FindKey;
-  /** For what processes share; null: they share nothing. */
-  readonly redis: RedisCommands | null;
-  readonly history: History;
-  readonly signatures: Signatures;
-  readonly pool: ScanPool;
-  readonly loads: LoadCounts;
-  /** Contents that are not scanned, as SHA-256. */
-  readonly refused: ReadonlySet<string>;
-  readonly supervisor: SupervisorsWord;
-  /** A listening socket to accept from; null: one of its own. */
-  readonly listener: number | null;
-  /** The listening sockets of the other protocols. */
-  readonly places: Places;
-  readonly sandbox: Confinement | null;
-}
+/** What it has from the rest of the service; the others it makes. */
+type HttpParts = Omit<Parts, keyof Awaited<ReturnType<typeof ownParts>>> & { readonly supervisor: SupervisorsWord };
 
 export async function createHttp(config: Config, log: EventLog, parts: HttpParts) {
   const { signatures } = parts;
-  const library = await chooseLibrary(config.httpServer);
-  tellOfLibrary(library, log);
-  const descriptors = planDescriptors({
-    ...config,
-    downloads: DOWNLOADS_MAX,
-    clamdConnections: config.clamd === null ? 0 : CLAMD_CONNECTIONS,
-    icapConnections: config.icap === null ? 0 : ICAP_CONNECTIONS,
-  });
-  tellOfDescriptors(descriptors, config, log);
-  const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
-  const memories = createMemories(config);
-  const standing = createStandings(config.signatureFolders, Date.now);
-  const metrics = createMetrics({ ...parts, memories, cache, standing });
-  const version = readVersion();
-  const shared: SharedParts = { ...parts, library, descriptors, cache, memories, metrics, standing, version };
+  const all = { ...parts, ...(await ownParts(config, log)) };
+  const shared: SharedParts = { ...all, metrics: createMetrics(all) };
   const pages = openPages(dashboardDirectory);
   let isWarm = false;
   // What can't load has nothing to warm up, and serves as soon as it can.
@@ -130,31 +87,29 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
   });
 }
 
-interface SharedParts extends HttpParts {
-  readonly library: HttpLibrary;
-  readonly descriptors: DescriptorPlan;
-  readonly cache: VerdictCache;
-  readonly memories: ReturnType<typeof createMemories>;
-  readonly metrics: Metrics;
-  readonly standing: ReturnType<typeof createStandings>;
-  readonly version: string;
+async function ownParts(config: Config, log: EventLog) {
+  const library = await chooseLibrary(config.httpServer);
+  tellOfLibrary(library, log);
+  const descriptors = planDescriptors({
+    ...config,
+    downloads: DOWNLOADS_MAX,
+    clamdConnections: config.clamd === null ? 0 : CLAMD_CONNECTIONS,
+    icapConnections: config.icap === null ? 0 : ICAP_CONNECTIONS,
+  });
+  tellOfDescriptors(descriptors, config, log);
+  return {
+    ...{ library, descriptors },
+    cache: createVerdictCache({ limitBytes: config.verdictCacheBytes }),
+    memories: createMemories(config),
+    standing: createStandings(config.signatureFolders, Date.now),
+    version: readVersion(),
+  };
 }
 
-interface Served {
-  readonly routes: readonly Route[];
-  /** Those beside HTTP. */
-  readonly protocols: Listener;
-  readonly addressOf: (exchange: Exchange) => string;
-  readonly findRefusal: FindRefusal;
-}
+type SharedParts = Parts & HttpParts & { readonly metrics: Metrics };
 
 /** Everything that is served: the rooms' routes, and those of the operators. */
-async function openRoutes(
-  config: Config,
-  log: EventLog,
-  parts: Observed & { readonly pages: Pages },
-  add: Add,
-): Promise<Served> {
+async function openRoutes(config: Config, log: EventLog, parts: Observed & { readonly pages: Pages }, add: Add) {
   const { postgres, admission, history, version, pages } = parts;
   const access = createAccess(admission, config.plans);
   const accepted = await openAccepted(config, log, parts, add);
@@ -266,7 +221,7 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
 }
 
 type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'places' | 'findKey' | 'metrics'> &
-  Served &
+  Awaited<ReturnType<typeof openRoutes>> &
   Pick<Pages, 'strayPage'>;
 
 function createServing(config: Config, log: EventLog, parts: ServingParts) {

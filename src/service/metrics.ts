@@ -3,35 +3,21 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import type { AdmissionStore } from '../admission/admission.js';
 import type { Config } from '../config/config.js';
-import type { Engine } from '../engine/engine.js';
-import type { Standing } from '../engine/folders.js';
-import type { Signatures } from '../engine/signatures.js';
-import type { ScanPool } from '../engine/threads/pool.js';
 import type { History } from '../history/history.js';
 import type { Log } from '../log.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
-import type { VerdictCache } from '../scan/verdicts/known.js';
-import type { Postgres } from '../store/postgres.js';
 import type { OutboxLook } from '../webhooks/deliveries.js';
 import type { Outbox } from '../webhooks/sender.js';
 import { problemOf } from './endpoints.js';
-import type { LoadCounts } from './engine.js';
+import type { Parts } from './parts.js';
 import { Figures, RequestMetrics, type Sample, ScanMetrics } from './scan-metrics.js';
 
-interface MetricsParts {
-  readonly pool: ScanPool;
-  readonly memories: Readonly<Record<'uploads' | 'downloads', UploadMemory>>;
-  readonly cache: VerdictCache;
-  readonly signatures: Signatures;
-  readonly standing: (engine: Engine) => Standing;
-  readonly history: History;
-  readonly admission: AdmissionStore;
-  readonly postgres: Postgres;
-  readonly loads: LoadCounts;
-}
+export type MetricsParts = Pick<
+  Parts,
+  'pool' | 'memories' | 'cache' | 'signatures' | 'standing' | 'history' | 'admission' | 'postgres' | 'loads'
+>;
 
 export type Metrics = ReturnType<typeof createMetrics>;
 

@@ -1,24 +1,25 @@
 // The operators' room put together: what their routes read of this process, and what they may set going.
 import { hostname } from 'node:os';
 import { memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
-import type { AdmissionStore } from '../admission/admission.js';
 import type { Config } from '../config/config.js';
-import type { Engine } from '../engine/engine.js';
-import type { Standing } from '../engine/folders.js';
-import type { Signatures } from '../engine/signatures.js';
-import type { ScanPool } from '../engine/threads/pool.js';
-import type { History } from '../history/history.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import { startUpkeep } from '../operator/changes.js';
-import { type HealthView, type ReadHealth, type SharedNodes, startNodes } from '../operator/health.js';
+import {
+  createSignatureUpdate,
+  type HealthView,
+  type ReadHealth,
+  type SharedNodes,
+  type SignatureUpdate,
+  startNodes,
+  type UpdateView,
+} from '../operator/health.js';
 import { createOperatorRoutes } from '../operator/routes.js';
-import { createSignatureUpdate, type SignatureUpdate, type UpdateView } from '../operator/signature-update.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
-import type { VerdictCache } from '../scan/verdicts/known.js';
-import type { Postgres } from '../store/postgres.js';
 import { wireTime } from '../wire-text.js';
 import { problemOf } from './endpoints.js';
+import type { MetricsParts } from './metrics.js';
+import type { Parts } from './parts.js';
 
 /** What operators ask the supervisor for, which has rights that server processes have given up, and keeps what all of them share. */
 export type OperatorReport = { readonly kind: 'allow'; readonly sha256: string } | { readonly kind: 'update' };
@@ -49,17 +50,8 @@ export function createSupervisorsWord(report: (report: OperatorReport) => void, 
   };
 }
 
-export interface OperatorsParts {
+interface OperatorsParts extends Omit<MetricsParts, 'loads'>, Pick<Parts, 'version'> {
   readonly supervisor: SupervisorsWord;
-  readonly postgres: Postgres;
-  readonly admission: AdmissionStore;
-  readonly signatures: Signatures;
-  readonly standing: (engine: Engine) => Standing;
-  readonly pool: ScanPool;
-  readonly memories: Readonly<Record<'uploads' | 'downloads', UploadMemory>>;
-  readonly cache: VerdictCache;
-  readonly history: History;
-  readonly version: string;
   /** Of the data folder. */
   readonly nodeId: string;
   readonly addressOf: (exchange: Exchange) => string;

@@ -7,10 +7,8 @@ import { MachineFiles } from '../clamd/open-below.js';
 import { versionOf } from '../clamd/protocol.js';
 import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
-import type { ScanPool } from '../engine/threads/pool.js';
 import { messageOfError } from '../error-text.js';
 import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
-import type { DescriptorPlan } from '../http/connections.js';
 import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
 import { IcapConnection, type ConnectionParts as IcapConnectionParts, SectionRoom } from '../icap/connection.js';
 import { ICAP_SECTIONS_BYTES } from '../limits.js';
@@ -18,20 +16,15 @@ import { createListener, type Listener } from '../listening.js';
 import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { StreamAccount } from '../scan/stream-scan.js';
-import type { Postgres, Queries } from '../store/postgres.js';
-import { type Places, socketsAt } from './places.js';
+import type { Queries } from '../store/postgres.js';
+import type { Parts } from './parts.js';
+import { socketsAt } from './places.js';
 
-export interface ProtocolParts {
+interface ProtocolParts extends Pick<Parts, 'postgres' | 'signatures' | 'pool' | 'version' | 'descriptors' | 'places'> {
   readonly access: Pick<AccessControl, 'asUser' | 'refuse'>;
   /** A scan was refused before its admission. */
   readonly onRefused: (reason: UnavailableReason) => void;
   readonly scans: ScanParts;
-  readonly postgres: Postgres;
-  readonly signatures: Signatures;
-  readonly pool: ScanPool;
-  readonly version: string;
-  readonly descriptors: DescriptorPlan;
-  readonly places: Places;
 }
 
 export function createProtocols(config: Config, log: EventLog, parts: ProtocolParts): Listener {

@@ -2,7 +2,6 @@
 // their contents lie.
 import { join } from 'node:path';
 import type { AccessControl } from '../admission/access.js';
-import type { AdmissionStore } from '../admission/admission.js';
 import type { Config } from '../config/config.js';
 import {
   createDownloads,
@@ -13,15 +12,11 @@ import {
   readHostsFile,
 } from '../download/downloads.js';
 import { createGuard } from '../download/guard.js';
-import type { Signatures } from '../engine/signatures.js';
-import type { ScanPool } from '../engine/threads/pool.js';
 import { messageOfError } from '../error-text.js';
-import type { History } from '../history/history.js';
 import { createPendingScans, createScanWaits } from '../history/pending-scans.js';
 import { ownerText } from '../history/scan-row.js';
 import { scanView } from '../history/scan-view.js';
 import { findScan, namesOfKeys } from '../history/stats.js';
-import type { DescriptorPlan } from '../http/connections.js';
 import type { EndedRequest } from '../http/server.js';
 import { DISK_ANSWER_MS, MEMORY_RESERVE_SHARE } from '../limits.js';
 import { type EventLog, seldom } from '../log.js';
@@ -54,17 +49,9 @@ import { messageOf, OUTBOX, Outbox } from '../webhooks/sender.js';
 import { jsonName, jsonText } from '../wire-text.js';
 import { pathWithoutKey } from './access-log.js';
 import type { Metrics } from './metrics.js';
-import type { Add, Stopping } from './starting.js';
+import type { Add, Parts, Stopping } from './parts.js';
 
-interface SharedByScans {
-  readonly memories: ReturnType<typeof createMemories>;
-  readonly pool: ScanPool;
-  readonly signatures: Signatures;
-  /** Contents that are not scanned, as SHA-256. */
-  readonly refused: ReadonlySet<string>;
-  readonly descriptors: DescriptorPlan;
-  readonly version: string;
-}
+type SharedByScans = Pick<Parts, 'memories' | 'pool' | 'signatures' | 'refused' | 'descriptors' | 'version'>;
 
 /** What scans leave behind, and who may ask for them. */
 interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded' | 'traces'> {
@@ -195,10 +182,7 @@ export function createMemories(config: Config): Record<'uploads' | 'downloads', 
   };
 }
 
-function openDownloads(
-  config: Config,
-  { descriptors, version }: { readonly descriptors: DescriptorPlan; readonly version: string },
-): Downloads {
+function openDownloads(config: Config, { descriptors, version }: Pick<Parts, 'descriptors' | 'version'>): Downloads {
   return createDownloads({
     ...diallingOf(config, version),
     limits: { perUser: config.downloadsPerUser, total: descriptors.downloads },
@@ -222,12 +206,6 @@ export function about({ requestId, method, path }: EndedRequest): Record<string,
   return { requestId, method, path: pathWithoutKey(path).slice(0, LOGGED_PATH) };
 }
 
-interface AcceptedScansParts {
-  readonly postgres: Postgres;
-  readonly history: History;
-  readonly admission: AdmissionStore;
-}
-
 /** Contents of the largest size that are in memory at once, at most. */
 const LARGEST_AT_ONCE = 2;
 
@@ -237,7 +215,7 @@ export type OpenAccepted = Awaited<ReturnType<typeof openAccepted>>;
 export async function openAccepted(
   config: Config,
   log: EventLog,
-  { postgres, history, admission }: AcceptedScansParts,
+  { postgres, history, admission }: Pick<Parts, 'postgres' | 'history' | 'admission'>,
   add: Add,
 ) {
   const onProblem = seldom((problem) => log.warn({ problem }, 'accepted scans'));
@@ -295,16 +273,10 @@ export async function openAccepted(
   };
 }
 
-export interface WebhookParts {
-  readonly postgres: Postgres;
-  readonly history: Pick<History, 'onTold'>;
-  readonly version: string;
-}
-
 export async function openWebhooks(
   config: Config,
   log: EventLog,
-  { postgres, history, version }: WebhookParts,
+  { postgres, history, version }: Pick<Parts, 'postgres' | 'history' | 'version'>,
   add: Add,
 ) {
   const endpoints = createEndpoints(

@@ -6,8 +6,8 @@ import type { EventLog } from '../log.js';
 import type { StartedEngine } from './engine.js';
 import { createHttp } from './http.js';
 import { createSupervisorsWord, type OperatorReport } from './operators.js';
+import { starting } from './parts.js';
 import type { Places } from './places.js';
-import { starting } from './starting.js';
 import { startAdmission, startStore } from './stores.js';
 
 export type Service = Awaited<ReturnType<typeof startService>>;

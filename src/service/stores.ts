@@ -19,7 +19,7 @@ import { startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
 import type { RedisCommands, RedisConnection } from '../store/redis/redis.js';
 import { inBatches } from '../waiting/limiter.js';
-import { type Stopping, starting } from './starting.js';
+import { type Stopping, starting } from './parts.js';
 
 /** Without `socketDirectory` the embedded database, if it is wanted, is this process's own. */
 export async function startStore({ databaseUrl, ...config }: Config, log: Log, socketDirectory: string | null) {

@@ -3,7 +3,7 @@ import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import { type EventLog, seldom } from '../log.js';
 import type { EndedScan, ScanTraces, Stage, StageTimes } from '../scan/scan-facts.js';
-import type { Add } from './starting.js';
+import type { Add } from './parts.js';
 
 /** A stage that isn't named is no span: the admission goes on beside others. */
 const spanNames: Readonly<Partial<Record<Stage, string>>> = {

@@ -1,5 +1,6 @@
 // Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out. Migrations are ordered sections of SQL files, a
 // file for each subject. Each is applied once in a transaction of its own, even when several processes start at once. Numbers may be left out: a branch has its own before it is merged.
+
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -10,9 +11,17 @@ import { messageOfError } from '../error-text.js';
 import { migrationsDirectory } from '../paths.js';
 import { within } from '../waiting/within.js';
 import { parseUrl } from '../wire-text.js';
-import { createConnections, type Driver, type OpenDriver, type PostgresConnections } from './connections.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/server.js';
-import { createSql, type Queries, type Sql, type SqlOf } from './queries.js';
+import {
+  createConnections,
+  createSql,
+  type Driver,
+  type OpenDriver,
+  type PostgresConnections,
+  type Queries,
+  type Sql,
+  type SqlOf,
+} from './queries.js';
 import { guarded, StoreError } from './store-error.js';
 
 export type { Fragment, Queries, Sql, SqlOf } from './queries.js';
@@ -127,7 +136,7 @@ interface Place {
 function connect(target: PostgresTarget): Place {
   const common = {
     max: 1,
-    // A connection that ends by itself would end inside a transaction: connections.ts makes new ones from time to time.
+    // A connection that ends by itself would end inside a transaction: queries.ts makes new ones from time to time.
     max_lifetime: null,
     backoff: () => RECONNECT_SECONDS,
     connect_timeout: CONNECT_TIMEOUT_SECONDS,

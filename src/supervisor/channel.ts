@@ -1,6 +1,6 @@
 // The supervisor as its server process sees it: what it orders, and what is reported to it. Without a supervisor there are no orders.
 import { z } from 'zod';
-import { UpdateView } from '../operator/signature-update.js';
+import { UpdateView } from '../operator/health.js';
 
 export type SupervisorChannel = NonNullable<Awaited<ReturnType<typeof openSupervisorChannel>>>;
 

@@ -4,11 +4,10 @@ import { performance } from 'node:perf_hooks';
 import { SHARES, type Shares } from '../door.js';
 import type { Log } from '../log.js';
 import type { Report } from './channel.js';
-import type { KeptStore, Updater } from './kept.js';
+import type { KeptStore, Suspects, Updater } from './kept.js';
 import { watchTerminal } from './own-process.js';
 import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';
 import { type BackOff, type Beginning, createSlot, type Slot } from './slot.js';
-import type { Suspects } from './suspects.js';
 
 export interface SuperviseOptions {
   readonly command: string;

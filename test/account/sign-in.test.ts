@@ -1,5 +1,5 @@
 // Signing in, on both stores: one password verification for known and unknown accounts, throttling, and an owner who isn't locked out.
-import { createSignIn, type SignIn } from '../../src/account/sign-in.js';
+import { createSignIn, type SignIn } from '../../src/account/sign-in-routes.js';
 import {
   createStrangers,
   createThrottle,

@@ -1,13 +1,13 @@
 // The keys of access tokens, on both stores: one first key for all nodes, rotation that every node knows of in time, and bounded curiosity.
 import {
+  createTokens,
   KEYS_RELOAD_MS,
   openSigningKeys,
   RETIRED_KEY_MS,
   ROTATION_AHEAD_MS,
   ROTATION_MS,
   type SigningKeys,
-} from '../../src/account/signing-keys.js';
-import { createTokens } from '../../src/account/tokens.js';
+} from '../../src/account/tokens.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 

@@ -1,10 +1,16 @@
 // Access tokens: what is minted is taken; what is known as an attack is not: by jwt_tool, Wycheproof, the tests of jose and RFC 8725, adapted to EdDSA.
+
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { compactVerify, createLocalJWKSet, EncryptJWT } from 'jose';
 import t from 'tap';
 import { z } from 'zod';
-import { openSigningKeys, type SigningKey } from '../../src/account/signing-keys.js';
-import { createTokens, type Tokens, type Verification } from '../../src/account/tokens.js';
+import {
+  createTokens,
+  openSigningKeys,
+  type SigningKey,
+  type Tokens,
+  type Verification,
+} from '../../src/account/tokens.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { base64url, ed25519Token, hmacToken, type Json, segmentsOf } from '../fixtures/jwt.js';
 import { startPostgres } from '../fixtures/postgres.js';

@@ -1,10 +1,10 @@
 // Units that are asked for in one turn: one step for each user, each unit with its own answer, all of them refused or failed alike.
+
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import type { LedgerAnswer } from '../../src/admission/admission.js';
 import { createRedisLedger, createTakeBatcher } from '../../src/admission/redis-ledger.js';
-import { clientOf, inOneWrite } from '../../src/store/redis/client.js';
-import { openRedis } from '../../src/store/redis/redis.js';
+import { clientOf, inOneWrite, openRedis } from '../../src/store/redis/redis.js';
 import { patient, startRedis, startRedisCluster } from '../fixtures/redis.js';
 
 const HASH = 'a'.repeat(64);

@@ -1,8 +1,7 @@
 // When something is away: Stripe down or hanging, the admission or Postgres unreachable. The service goes on with the last known plan.
 import postgres from 'postgres';
-import { createConnections } from '../../src/store/connections.js';
 import type { Sql } from '../../src/store/postgres.js';
-import { createSql } from '../../src/store/queries.js';
+import { createConnections, createSql } from '../../src/store/queries.js';
 import { guarded } from '../../src/store/store-error.js';
 import { deferred } from '../fixtures/deferred.js';
 import { billingTest, buy } from './nodes.js';

@@ -1,7 +1,8 @@
 // The cores of a container: what its control groups allow of those of the machine.
+
 import { availableParallelism } from 'node:os';
 import t from 'tap';
-import { availableCores, coresWithin, processorQuota } from '../../src/config/machine.js';
+import { availableCores, coresWithin, processorQuota } from '../../src/config/config.js';
 
 function reading(files: Readonly<Record<string, string>>): (path: string) => string | null {
   return (path) => files[path] ?? null;

@@ -7,7 +7,7 @@ import {
   type Machine,
   type ProcessChoice,
   THREADS_OF_A_PROCESS,
-} from '../../src/config/machine.js';
+} from '../../src/config/config.js';
 
 const GIB = 1024 ** 3;
 

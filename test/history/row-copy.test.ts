@@ -1,6 +1,6 @@
 // Rows as they are written for the journal and for the copy, each its own whatever came before it; rows.test.ts reads them back from the database.
 import t from 'tap';
-import { RowCopy } from '../../src/history/row-copy.js';
+import { RowCopy } from '../../src/history/rows-to-database.js';
 import { decodeRow, type ScanRow, storableRow } from '../../src/history/scan-row.js';
 import { BOB, encodeRow, rowAt } from '../fixtures/history.js';
 

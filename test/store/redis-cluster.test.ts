@@ -1,10 +1,18 @@
 // Redis Cluster: masters that die, hang and give slots away, and connections that end with a count on its way.
+
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import t from 'tap';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
-import { clientOf, getValue, inOneWrite, mastersBySlot, runScript, setValue } from '../../src/store/redis/client.js';
-import { openRedis } from '../../src/store/redis/redis.js';
+import {
+  clientOf,
+  getValue,
+  inOneWrite,
+  mastersBySlot,
+  openRedis,
+  runScript,
+  setValue,
+} from '../../src/store/redis/redis.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { type RedisServer, redisPassword, startRedis, startRedisCluster } from '../fixtures/redis.js';

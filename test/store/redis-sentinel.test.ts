@@ -1,8 +1,7 @@
 // Redis behind Sentinels: they say which server is the master, also after it has changed. Answers and logs name neither them nor passwords.
 import t from 'tap';
-import { clientOf } from '../../src/store/redis/client.js';
 import { placeOf } from '../../src/store/redis/place.js';
-import { openRedis } from '../../src/store/redis/redis.js';
+import { clientOf, openRedis } from '../../src/store/redis/redis.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import {
   type RedisSentinels,

@@ -1,13 +1,13 @@
 // Transactions over a real Postgres, with as many queries beside them as there can be: what is acknowledged is stored, what fails
 // leaves nothing, and no connection is left inside a transaction.
+
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import t from 'tap';
-import { createConnections } from '../../src/store/connections.js';
 import { openPostgres } from '../../src/store/postgres.js';
-import { createSql } from '../../src/store/queries.js';
+import { createConnections, createSql } from '../../src/store/queries.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { until } from '../fixtures/until.js';
 import { INSERTS, insertAmidQueries } from './amid-queries.js';

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { createNote } from '../../src/engine/threads/ring.js';
-import { createSuspects } from '../../src/supervisor/suspects.js';
+import { createSuspects } from '../../src/supervisor/kept.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -45,7 +45,7 @@ t.test('a process that crashed before its first scan makes nobody suspect', asyn
 });
 
 t.test('where no memory can be had nothing is noted, and the service goes on', async (t) => {
-  const module = new URL('../../src/supervisor/suspects.js', import.meta.url).href;
+  const module = new URL('../../src/supervisor/kept.js', import.meta.url).href;
   // The addon is loaded before the descriptors are gone.
   const script = `const { openSync } = await import('node:fs');
     const { createSuspects } = await import('${module}');

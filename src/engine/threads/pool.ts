@@ -1,7 +1,7 @@
 // The scan threads: a lane for content over 1 MB and one for all other, so that small scans need not wait for threads that are at large ones; and one scan as a promise,
 // for the command line, benchmarks and tests.
 import { performance } from 'node:perf_hooks';
-import { availableCores } from '../../config/machine.js';
+import { availableCores } from '../../config/config.js';
 import { throwLater, Unavailable, type UnavailableReason } from '../../errors.js';
 import { processAddon } from '../../process-addon.js';
 import type { Engine } from '../engine.js';

@@ -1,23 +1,258 @@
-// The connection to Redis or Redis Cluster: no command waits for long, and after a failure none is tried until Redis takes writes again.
+// The connection to Redis, alone, behind Sentinels or as a cluster: nothing is queued, nothing is sent twice, scripts go by their SHA-1, no command waits for long,
+// and after a failure none is tried until Redis takes writes again.
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { endsWithin, within } from '../../waiting/within.js';
+import { Cluster, Redis } from 'ioredis';
+import { codeOf, messageOfError } from '../../error-text.js';
+import { endsWithin, NoAnswer, within } from '../../waiting/within.js';
 import { StoreAway } from '../store-error.js';
-import {
-  type Client,
-  clientOf,
-  connectAgain,
-  getValue,
-  inOneWrite,
-  isReply,
-  messageWithoutAddress,
-  runScript,
-  setValue,
-  tryWrites,
-  watchConnections,
-} from './client.js';
-import type { Script } from './place.js';
+import { type Address, type Login, placeOf, type Script, script } from './place.js';
+
+export type Client = Redis | Cluster;
+
+const CONNECT_TIMEOUT_MS = 2_000;
+/** A master that hangs doesn't say that another one has taken its place. */
+const SLOTS_REFRESH_MS = 5_000;
+
+/** `url` as REDIS_URL has it. */
+export function clientOf(url: string): Client {
+  const place = placeOf(url);
+  const common = {
+    ...place.login,
+    ...(place.isTls ? { tls: {} } : {}),
+    // A command that got no answer is not sent again: it may have been run.
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    connectionName: 'sluice',
+    // A master that became a replica: behind the same name, balancer or Sentinels there may be the new master.
+    reconnectOnError: (error: Error) => /\bREADONLY\b/.test(error.message),
+  };
+  if (place.kind === 'cluster') {
+    const settings = {
+      enableOfflineQueue: false,
+      // Scripts too: of a command outside of pipelines the driver leaves a failed ASKING unhandled, which ends the process.
+      enableAutoPipelining: true,
+      clusterRetryStrategy: retryMs,
+      // Above zero, what was under way when a connection ended would be sent again.
+      retryDelayOnFailover: 0,
+      slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+      redisOptions: common,
+    };
+    return refreshSlots(new Cluster([...place.nodes], settings));
+  }
+  const one = {
+    ...common,
+    db: place.database,
+    enableOfflineQueue: false,
+    enableAutoPipelining: true,
+    // Units that are asked for in one turn of the event loop are gathered already (admission/redis-ledger.ts), and a second turn costs.
+    autoPipeliningIgnoredCommands: ['evalsha', 'eval'],
+    retryStrategy: retryMs,
+  };
+  if (place.kind === 'alone') return new Redis({ ...one, ...place.address });
+  const { sentinels, sentinelLogin, name, isTls } = place;
+  const client = new Redis({
+    ...one,
+    sentinels: [...sentinels],
+    name,
+    sentinelUsername: sentinelLogin.username,
+    sentinelPassword: sentinelLogin.password,
+    ...(isTls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
+    sentinelRetryStrategy: retryMs,
+    sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
+  });
+  const tls = isTls ? { tls: {} } : {};
+  for (const sentinel of sentinels) followMaster(client, name, { ...sentinel, ...sentinelLogin, ...tls });
+  return client;
+}
+
+const retryMs = (times: number): number => Math.min(times * 50, 500);
+
+/** Until the client ends. */
+function refreshSlots(cluster: Cluster): Cluster {
+  // Not by the driver's slotsRefreshInterval: a client that is disconnected while it asks would ask on for ever, once more each time.
+  const refresh = setInterval(() => {
+    if (cluster.status === 'ready') cluster.refreshSlotsCache();
+  }, SLOTS_REFRESH_MS);
+  refresh.unref();
+  cluster.on('end', () => clearInterval(refresh));
+  return cluster;
+}
+
+/**
+ * A Sentinel says when another Redis has become the master. The old one may go on as if nothing had happened, for who is still connected to it.
+ * Not by the driver's failoverDetector: that one prints each failure of a Sentinel, and follows the masters of others.
+ */
+function followMaster(client: Redis, name: string, sentinel: Address & Login & { readonly tls?: object }): void {
+  const watcher = new Redis({
+    ...sentinel,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    connectionName: 'sluice',
+    retryStrategy: retryMs,
+    maxRetriesPerRequest: null,
+  });
+  // The client itself asks all of them for the master, and reports where none answers.
+  watcher.on('error', () => undefined);
+  watcher.on('message', (_channel, text: string) => {
+    if (text.startsWith(`${name} `)) connectAgain(client);
+  });
+  watcher.subscribe('+switch-master').catch(() => undefined);
+  client.on('end', () => watcher.disconnect());
+}
+
+/** Each step is sent once by the SHA-1 of its text, and only where Redis doesn't have it by the text. */
+export async function runScript(
+  client: Client,
+  script: Script,
+  key: string,
+  args: readonly (string | number)[],
+): Promise<unknown> {
+  try {
+    return await send(client, 'evalsha', script.sha1, 1, key, ...args);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    return await send(client, 'eval', script.text, 1, key, ...args);
+  }
+}
+
+/** Scripts that are run while `send` runs travel together. In a cluster they do so anyway. */
+export function inOneWrite(client: Client, send: () => void): void {
+  // Without a connection there is none.
+  const stream: Redis['stream'] | undefined = client instanceof Cluster ? undefined : client.stream;
+  stream?.cork();
+  try {
+    send();
+  } finally {
+    stream?.uncork();
+  }
+}
+
+export async function getValue(client: Client, key: string): Promise<string | null> {
+  const value = await send(client, 'get', key);
+  return typeof value === 'string' ? value : null;
+}
+
+export async function setValue(client: Client, key: string, value: string, seconds: number): Promise<void> {
+  await send(client, 'set', key, value, 'EX', seconds);
+}
+
+/**
+ * Another node has the key's slot, or is about to: the command was not run. The last are the driver's words when it would send
+ * commands on together that now belong to several nodes.
+ */
+const ELSEWHERE = /^(MOVED|ASK|TRYAGAIN) |same slots allocation group/;
+
+/**
+ * Commands of one moment travel together, and of those the driver follows no redirection unless all of them meet the same one.
+ * What was redirected is sent again alone, which it does follow.
+ */
+async function send(client: Client, ...command: [name: string, ...args: (string | number)[]]): Promise<unknown> {
+  try {
+    return await client.call(...command);
+  } catch (error) {
+    if (!(error instanceof Error && ELSEWHERE.test(error.message))) throw error;
+    const [reply] =
+      (await client
+        .pipeline()
+        .call(...command)
+        .exec()) ?? [];
+    if (reply === undefined) throw error;
+    if (reply[0] !== null) throw reply[0];
+    return reply[1];
+  }
+}
+
+/** Who has a slot of the cluster, as far as the driver knows; null: it is no cluster. */
+export function mastersBySlot(client: Client): ((slot: number) => string | undefined) | null {
+  return client instanceof Cluster ? (slot) => client.slots[slot]?.[0] : null;
+}
+
+/** Calls `onLoss` with every error, and with null when a connection ends: what was counted there may be gone when it is back. */
+function watchConnections(client: Client, onLoss: (error: unknown) => void): void {
+  client.on('error', onLoss);
+  const ended = (): void => onLoss(null);
+  client.on('close', ended);
+  if (!(client instanceof Cluster)) return;
+  // A master that ends or is replaced; the others' connections stay. Replicas aren't asked.
+  client.on('-node', (node: Redis) => {
+    if (node.options.readOnly !== true) ended();
+  });
+}
+
+/** Ends the connections and makes new ones; one that doesn't end is destroyed. What is being connected is left alone. */
+function connectAgain(client: Client): void {
+  if (client.status === 'ready' || client.status === 'connect') client.disconnect(true);
+}
+
+/** Whether Redis answered, with a refusal. */
+const isReply = (error: unknown): boolean => error instanceof Error && error.name === 'ReplyError';
+
+/** Anybody may read it in /readyz: what Redis or the system says has addresses in it, the code of it hasn't. */
+function messageWithoutAddress(error: unknown): string {
+  // Our own words, without an address.
+  if (error instanceof NoAnswer) return error.message;
+  const code = codeOf(error);
+  if (code !== null) return code;
+  const message = messageOfError(error);
+  // The driver's words have the address in them, of the last one.
+  if (message.startsWith('All sentinels')) return 'No Sentinel names a master';
+  // Redis 6 puts what went wrong in a script behind its own words.
+  const refusal = /\b(READONLY|MISCONF|NOPERM)\b/.exec(message)?.[0];
+  return refusal ?? /^[A-Z]+ /.exec(message)?.[0].trim() ?? message.replace(/\S*\d+\.\d+\.\d+\.\d+\S*/g, 'ADDRESS');
+}
+
+/*
+ * Whether Redis takes writes is tried with one on each master: one that is full, a replica or can't save still answers PING and reads.
+ */
+
+/** Seconds that the key of a probe is kept: nobody reads it. */
+const PROBE_SECONDS = 60;
+
+/** A write as the others make it, refused where they would be. */
+const probeScript = script(`
+redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1])
+redis.call('EXPIRE', KEYS[1], ${PROBE_SECONDS})
+return 1
+`);
+
+const SLOTS = 16_384;
+/** Tags that are tried for one that is at home on each master: a master with 16 slots is missed once in 10^8 times. */
+const TAGS_MAX = 20_000;
+
+/** Rejects when a master can't be reached or refuses the write. `name`: nobody else's, so that nodes don't meet in one key. */
+async function tryWrites(client: Client, name: string): Promise<void> {
+  const masters = mastersBySlot(client);
+  const keys = masters === null ? [`sluice:probe:${name}`] : keysOfMasters(masters, name);
+  await Promise.all(keys.map((key) => runScript(client, probeScript, key, [])));
+}
+
+/** One key for each master that has slots. */
+function keysOfMasters(masterOf: (slot: number) => string | undefined, name: string): string[] {
+  const masters = new Set<string>();
+  for (let slot = 0; slot < SLOTS; slot += 1) {
+    const master = masterOf(slot);
+    if (master === undefined) throw new Error('The cluster is not whole');
+    masters.add(master);
+  }
+  const keys: string[] = [];
+  for (let tag = 0; tag < TAGS_MAX && masters.size > 0; tag += 1) {
+    const master = masterOf(slotOf(`probe:${tag}`));
+    if (master !== undefined && masters.delete(master)) keys.push(`sluice:{probe:${tag}}:${name}`);
+  }
+  return keys;
+}
+
+/** CRC-16/XMODEM, as the specification of Redis Cluster has it. */
+function slotOf(tag: string): number {
+  let crc = 0;
+  for (const byte of Buffer.from(tag)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? ((crc << 1) ^ 0x1021) & 0xffff : crc << 1;
+  }
+  return crc % SLOTS;
+}
 
 export interface RedisCommands {
   /** Runs a script over one key. Throws StoreAway, at once while Redis is known to be away. */

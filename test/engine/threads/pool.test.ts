@@ -1,10 +1,11 @@
 // The scan threads with the real engine: verdicts, the content's way there and back, deadlines, a full queue, and stopping.
+
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { availableCores } from '../../../src/config/machine.js';
+import { availableCores } from '../../../src/config/config.js';
 import { loadSignatures } from '../../../src/engine/signatures.js';
 import { ScanPool, scanOnce } from '../../../src/engine/threads/pool.js';
 import { Failure, Unavailable } from '../../../src/errors.js';
