@@ -217,16 +217,14 @@ const SAFE_METHODS = new Set(['GET', 'HEAD']);
 /** `none`: the user typed the address. `same-site` isn't enough: that is any port and any neighbour of the domain. */
 const OWN = new Set(['same-origin', 'none']);
 
-interface Asked {
-  readonly method: string;
-  readonly headers: ReadonlyMap<string, string>;
-}
-
 /**
  * `Sec-Fetch-Site` decides where it is sent, otherwise `Origin`, which must be that of `baseUrl` or name the host that was asked.
  * With neither the request isn't a browser's: every browser that knows SameSite, which our cookies have, sends Origin with unsafe methods.
  */
-export function isCrossSite({ method, headers }: Asked, baseUrl: string | null): boolean {
+export function isCrossSite(
+  { method, headers }: Pick<Exchange, 'method' | 'headers'>,
+  baseUrl: string | null,
+): boolean {
   if (SAFE_METHODS.has(method)) return false;
   const site = headers.get('sec-fetch-site');
   if (site !== undefined) return !OWN.has(site.toLowerCase());

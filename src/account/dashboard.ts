@@ -1,6 +1,7 @@
 // The routes of the signed-in user's own account and sessions; and the sign-in of the dashboard, wired: its keys loaded, its routes made, its upkeep running until it is
 // stopped.
 import { z } from 'zod';
+import type { Config } from '../config/config.js';
 import { freePlanOf, type Plans } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
@@ -18,7 +19,7 @@ import { createResetRoutes, type Mailer, openMailer, sweepResets } from './reset
 import { endOtherSessions, endSession, endSessions, listSessions, SessionView, sweepSessions } from './sessions.js';
 import { createSignIn, createSignInRoutes } from './sign-in-routes.js';
 import { createAddressOf, createStrangers, createThrottle, passwordsOfAccount, sweepAttempts } from './throttle.js';
-import { createTokens, KEYS_RELOAD_MS, openSigningKeys, type TrustedIssuer } from './tokens.js';
+import { createTokens, KEYS_RELOAD_MS, openSigningKeys } from './tokens.js';
 import {
   changeUser,
   createVerifyCurrent,
@@ -164,19 +165,14 @@ const endAllOperation: GuardedOperation = {
   responses: { 204: { description: 'Ended.' } },
 };
 
-interface DashboardOptions {
+interface DashboardOptions
+  extends Pick<
+    Config,
+    'trustedIssuer' | 'baseUrl' | 'plans' | 'registration' | 'smtpUrl' | 'mailFrom' | 'trustedProxies'
+  > {
   readonly sqlOf: SqlOf;
   /** The `iss` of our tokens. */
   readonly issuer: string;
-  readonly trustedIssuer: TrustedIssuer | null;
-  readonly baseUrl: string | null;
-  readonly plans: Plans;
-  readonly registration: 'open' | 'closed';
-  /** Null: the service sends no mail. */
-  readonly smtpUrl: string | null;
-  readonly mailFrom: string;
-  /** Networks, in CIDR notation. */
-  readonly trustedProxies: readonly string[];
   readonly admission: KeyNodes;
   readonly deleteAccount: DeleteOwn;
   /** Resolves when the database has what was recorded of the user's scans, or after a moment. */

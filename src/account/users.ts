@@ -206,13 +206,6 @@ export const NewPasswordField = PasswordField.superRefine((password, context) =>
   if (problem !== null) context.addIssue(problem);
 }).meta({ description: '12 to 128 characters' });
 
-interface NamedAccount {
-  /** Null: there is none of that address. Throws Failure('unavailable') when Postgres never said, and doesn't now. */
-  find(): Promise<UserRow | null>;
-  /** As it was found last; null: nobody has asked, or there is none. */
-  known(): UserRow | null;
-}
-
 /**
  * A removed account is served for so long. What counts against its limit asks the ledger each time, so that a suspension, another plan and another
  * limit hold at once on every node.
@@ -221,7 +214,7 @@ const FRESH_MS = 1_000;
 /** Longer than this nobody waits for Postgres whose account was found before: what it said last is taken. */
 const REFRESH_MS = 250;
 
-export function createNamedAccount(sql: Queries, email: string): NamedAccount {
+export function createNamedAccount(sql: Queries, email: string) {
   let known: UserRow | null = null;
   let freshUntilMs = Number.NEGATIVE_INFINITY;
   let running: Promise<UserRow | null> | null = null;
@@ -237,8 +230,10 @@ export function createNamedAccount(sql: Queries, email: string): NamedAccount {
   }
 
   return {
+    /** As it was found last; null: nobody has asked, or there is none. */
     known: () => known,
-    async find() {
+    /** Null: there is none of that address. Throws Failure('unavailable') when Postgres never said, and doesn't now. */
+    async find(): Promise<UserRow | null> {
       if (performance.now() < freshUntilMs) return known;
       running ??= look();
       if (known === null) return await running;

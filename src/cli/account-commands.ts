@@ -80,7 +80,7 @@ function addCommand<Given>(
 }
 
 const users = () => import('./users.js');
-const backups = () => import('./backup.js');
+const stores = () => import('./store.js');
 
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
   const run: Run = async ({ dataDir }, work) => {
@@ -111,12 +111,12 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
       run(options, async (config) => (await import('./billing.js')).reconcileBilling(config)),
     );
   const backup = ['backup', 'write all that the database has into a file', BACKUP_HELP] as const;
-  addCommand(program, run, backup, async () => (await backups()).backUp).argument(
+  addCommand(program, run, backup, async () => (await stores()).backUp).argument(
     '<file>',
     'a new one, such as sluice-2026-01-31.backup',
   );
   const restore = ['restore', 'make a store of what a backup has', RESTORE_HELP] as const;
-  addCommand(program, runOnNew, restore, async () => (await backups()).restore).argument(
+  addCommand(program, runOnNew, restore, async () => (await stores()).restore).argument(
     '<file>',
     'that `sluice backup` has written',
   );

@@ -27,10 +27,6 @@ export interface EngineScanOptions {
   readonly note: (text: string) => void;
 }
 
-export interface EngineExaminer extends Examiner {
-  stop(): Promise<void>;
-}
-
 /** Null: it can't be had, as a note says, or the scan has been ended meanwhile. */
 export async function startEngineExaminer({
   config,
@@ -38,7 +34,7 @@ export async function startEngineExaminer({
   signal,
   onLoading,
   note,
-}: EngineScanOptions): Promise<EngineExaminer | null> {
+}: EngineScanOptions): Promise<(Examiner & { stop(): Promise<void> }) | null> {
   const signatures = loadSignatures({
     ...config.signatureFolders,
     engine: config.engine,

@@ -34,6 +34,15 @@ export async function untilSignal(work: (stop: AbortController) => Promise<numbe
   }
 }
 
+export interface OutputOptions {
+  /** One JSON document instead of text for people. */
+  readonly json: boolean;
+}
+
+export function print(text: string): void {
+  process.stdout.write(text);
+}
+
 /** Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it. */
 interface Output {
   /** Resolves when more may be written. */

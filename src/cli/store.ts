@@ -1,16 +1,23 @@
-// The store as a command has it: opened and migrated, never made, for as long as the command needs it, beside a running service where that is possible.
+// The store as a command has it: opened and migrated, never made, for as long as the command needs it, beside a running service where that is possible; and
+// `sluice backup` and `sluice restore`: all that it has, as one moment saw it, into a file and out of it again.
+import { createReadStream } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+import { z } from 'zod';
 import type { Ledger } from '../admission/admission.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
-import type { Config } from '../config/config.js';
-import { codeOf } from '../error-text.js';
+import { type Config, readVersion } from '../config/config.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import { Unavailable } from '../errors.js';
 import type { Nodes } from '../operator/changes.js';
 import { embeddedSocketDirectory, startEmbedded } from '../store/embedded/embedded.js';
-import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
+import { openPostgres, type Postgres, type Queries, type Sql, schemaOf } from '../store/postgres.js';
 import { openRedis } from '../store/redis/redis.js';
 import { StoreAway, StoreInUse } from '../store/store-error.js';
-import { Refusal } from './output.js';
+import { type OutputOptions, print, Refusal, safeJson } from './output.js';
 
 /** The database of a server that has just been started, its repair after a crash included. */
 const STARTS_WITHIN_MS = 10_000;
@@ -20,20 +27,17 @@ const NOT_THERE = new Set(['ENOENT', 'ECONNREFUSED', '57P03', 'CONNECTION_CLOSED
 
 /** Throws a Refusal or a StoreError when the store can't be opened. */
 export async function withStore<T>(config: Config, work: (sql: Sql) => Promise<T>): Promise<T> {
-  const { postgres, stop } = await (config.databaseUrl === null ? reachEmbedded(config) : reach(config.databaseUrl));
-  try {
-    return await work(postgres.sql);
-  } finally {
-    await postgres.close();
-    await stop();
-  }
+  return await during(await (config.databaseUrl === null ? reachEmbedded(config) : reach(config.databaseUrl)), work);
 }
 
 /** One that nobody has used yet, made where there is none. Throws a Refusal while a service runs on it. */
 export async function withNewStore<T>(config: Config, work: (sql: Sql) => Promise<T>): Promise<T> {
-  const { postgres, stop } = await (config.databaseUrl === null
-    ? startOwn(config.dataDirectory, config.databaseUser, true)
-    : reach(config.databaseUrl, true));
+  const { dataDirectory, databaseUrl, databaseUser } = config;
+  const reached = databaseUrl === null ? startOwn(dataDirectory, databaseUser, true) : reach(databaseUrl, true);
+  return await during(await reached, work);
+}
+
+async function during<T>({ postgres, stop }: Reached, work: (sql: Sql) => Promise<T>): Promise<T> {
   try {
     return await work(postgres.sql);
   } finally {
@@ -125,4 +129,196 @@ async function tell(ledger: Ledger, message: (ledger: Ledger) => Promise<void>):
     if (!(error instanceof StoreAway)) throw error;
     throw new Unavailable('redisDown');
   }
+}
+
+/** Beside the schema: attempts to sign in, and scans that were accepted for later, whose contents are files of one machine. */
+const LEFT_OUT = ['schema_migrations', 'sign_in_attempts', 'pending_scans', 'pending_nodes', 'nodes'];
+/** It has its one row from the start. */
+const MIGRATED = 'ledger_away';
+const BATCH_ROWS = 1_000;
+
+export async function backUp(config: Config, { file, json }: OutputOptions & { readonly file: string }): Promise<void> {
+  const rows = await withStore(config, (sql) =>
+    sql.transaction('snapshot', async (tx) => {
+      const head = { sluiceBackup: 1, version: readVersion(), schema: schemaOf() } as const;
+      return await writeBackup(file, head, batchesOf(tx));
+    }),
+  );
+  print(json ? `${safeJson({ file, rows })}\n` : `${file} has ${rows} rows. Keep it where nobody else reads it.\n`);
+}
+
+async function* batchesOf(tx: Queries): AsyncGenerator<Batch> {
+  for (const table of await tablesOf(tx)) {
+    await tx.unsafe(`DECLARE backup NO SCROLL CURSOR FOR SELECT to_jsonb(t)::text AS row FROM ${table} t`);
+    for (let count = BATCH_ROWS; count === BATCH_ROWS; ) {
+      const found = await tx.unsafe(`FETCH ${BATCH_ROWS} FROM backup`);
+      count = found.length;
+      if (count > 0) yield { table, rows: found.map(({ row }) => String(row)) };
+    }
+    await tx.unsafe('CLOSE backup');
+  }
+}
+
+/** All or nothing. Throws a Refusal where the store has something already, or the file is damaged or another version's: then none is made. */
+export async function restore(
+  config: Config,
+  { file, json }: OutputOptions & { readonly file: string },
+): Promise<void> {
+  await readBackup(file, async () => undefined);
+  const rows = await withNewStore(config, (sql) => restoreInto(sql, file));
+  const place = config.databaseUrl === null ? `DATA_DIR=${config.dataDirectory}` : 'the same DATABASE_URL';
+  print(json ? `${safeJson({ rows })}\n` : `${rows} rows are back: start \`sluice serve\` with ${place}\n`);
+}
+
+async function restoreInto(sql: Sql, file: string): Promise<number> {
+  return await sql.transaction('readCommitted', async (tx) => {
+    const tables = await tablesOf(tx);
+    for (const table of tables.filter((name) => name !== MIGRATED)) {
+      const [row] = await tx.unsafe(`SELECT FROM ${table} LIMIT 1`);
+      // Keys that a service has made stand in the way as accounts do: what the backup's keys have sealed would be lost.
+      if (row !== undefined)
+        throw new Refusal(`There are rows in ${table} already: restore into an empty folder or database`);
+    }
+    await tx`CREATE TEMPORARY TABLE restored (rows jsonb) ON COMMIT DROP`;
+    const rows = await readBackup(file, async (batch) => {
+      // Only a name that the database has given itself becomes a part of a statement.
+      const table = tables.find((name) => name === batch.table);
+      if (table === undefined) throw new Refusal(`${file} has a table that there is not: ${batch.table}`);
+      await insert(tx, table, batch.rows);
+    });
+    await countOn(tx);
+    return rows;
+  });
+}
+
+/** New rows are numbered behind those that are back. */
+async function countOn(tx: Queries): Promise<void> {
+  const numbered = await tx<{ name: string; column: string }[]>`
+    SELECT quote_ident(table_name) AS name, quote_ident(column_name) AS column FROM information_schema.columns
+    WHERE table_schema = 'public' AND is_identity = 'YES'`;
+  for (const { name, column } of numbered) {
+    await tx.unsafe(
+      `SELECT setval(pg_get_serial_sequence('${name}', '${column}'), max(${column})) FROM ${name} HAVING max(${column}) IS NOT NULL`,
+    );
+  }
+}
+
+async function insert(tx: Queries, table: string, rows: readonly string[]): Promise<void> {
+  await tx`DELETE FROM restored`;
+  await tx`INSERT INTO restored VALUES (${`[${rows.join(',')}]`}::text::jsonb)`;
+  if (table === 'scans') {
+    await tx`
+      SELECT make_scan_partition(month) FROM (
+        SELECT DISTINCT date_trunc('month', (row->>'creation_date')::timestamptz AT TIME ZONE 'UTC')::date AS month
+        FROM restored, jsonb_array_elements(rows) AS row) AS months`;
+  }
+  await tx.unsafe(
+    `INSERT INTO ${table} OVERRIDING SYSTEM VALUE
+     SELECT r.* FROM restored, jsonb_populate_recordset(NULL::${table}, rows) AS r ON CONFLICT DO NOTHING`,
+  );
+}
+
+/** Each behind those that its rows point to. As the database writes the names, quoted where that is needed. */
+async function tablesOf(tx: Queries): Promise<readonly string[]> {
+  const tables = await tx<{ name: string; needs: string[] }[]>`
+    SELECT quote_ident(c.relname) AS name, ARRAY(
+      SELECT quote_ident(f.relname) FROM pg_constraint k JOIN pg_class f ON f.oid = k.confrelid
+      WHERE k.conrelid = c.oid AND k.contype = 'f' AND k.confrelid <> c.oid) AS needs
+    FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+      AND NOT c.relname = ANY(${LEFT_OUT})
+    ORDER BY c.relname`;
+  const ordered: string[] = [];
+  while (ordered.length < tables.length) {
+    const next = tables.find(
+      ({ name, needs }) => !ordered.includes(name) && needs.every((one) => ordered.includes(one)),
+    );
+    if (next === undefined) throw new Error('Tables point to each other in a circle');
+    ordered.push(next.name);
+  }
+  return ordered;
+}
+
+const Head = z.strictObject({ sluiceBackup: z.literal(1), version: z.string(), schema: z.string() });
+const Batch = z.strictObject({ table: z.string(), rows: z.array(z.string()).min(1) });
+type Batch = z.infer<typeof Batch>;
+const End = z.strictObject({ end: z.int() });
+
+/** Nobody but its owner may read it: it has hashes of passwords, and what signs tokens. */
+const OWNER_ONLY = 0o600;
+
+/** Returns how many rows it has. Throws a Refusal where the file is there already, or can't be made. */
+async function writeBackup(path: string, head: z.infer<typeof Head>, batches: AsyncIterable<Batch>): Promise<number> {
+  let rows = 0;
+  async function* lines(): AsyncGenerator<string> {
+    yield `${JSON.stringify(head)}\n`;
+    for await (const batch of batches) {
+      rows += batch.rows.length;
+      yield `${JSON.stringify(batch)}\n`;
+    }
+    yield `${JSON.stringify({ end: rows })}\n`;
+  }
+  const file = await open(path, 'wx', OWNER_ONLY).catch((error: unknown) => {
+    throw new Refusal(codeOf(error) === 'EEXIST' ? `${path} is there already` : messageOfError(error));
+  });
+  try {
+    await pipeline(Readable.from(lines()), createGzip(), file.createWriteStream({ flush: true }));
+    return rows;
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  }
+}
+
+/** Throws a Refusal where it is no backup of this version, or not a whole one. */
+async function readBackup(path: string, onBatch: (batch: Batch) => Promise<void>): Promise<number> {
+  let rows = 0;
+  let state = 'head';
+  let failure: unknown = null;
+  async function read(source: AsyncIterable<Buffer>): Promise<void> {
+    for await (const line of linesOf(source)) {
+      const value: unknown = JSON.parse(line);
+      if (state === 'head') {
+        const { schema, version } = Head.parse(value);
+        if (schema !== schemaOf())
+          throw new Refusal(`${path} is of Sluice ${version}: restore it with that version, and upgrade then`);
+        state = 'batches';
+      } else if (End.safeParse(value).success) {
+        if (End.parse(value).end !== rows) throw new Refusal(`${path} has rows missing`);
+        state = 'end';
+      } else {
+        const batch = Batch.parse(value);
+        await onBatch(batch);
+        rows += batch.rows.length;
+      }
+    }
+  }
+  try {
+    // Of a reader that fails the pipeline says only that it was ended.
+    await pipeline(createReadStream(path), createGunzip(), (source: AsyncIterable<Buffer>) =>
+      read(source).catch((error: unknown) => {
+        failure = error;
+      }),
+    );
+    if (failure !== null) throw failure;
+  } catch (caught) {
+    const error = failure ?? caught;
+    const isUnread =
+      error instanceof SyntaxError ||
+      error instanceof z.ZodError ||
+      /^Z_|^E(?:ACCES|ISDIR|NOENT|NOTDIR)$/.test(codeOf(error) ?? '');
+    throw isUnread ? new Refusal(`${path} can't be read as a backup`) : error;
+  }
+  if (state !== 'end') throw new Refusal(`${path} is cut off`);
+  return rows;
+}
+
+async function* linesOf(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of source) {
+    const lines = `${rest}${decoder.decode(chunk, { stream: true })}`.split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  if (rest !== '') yield rest;
 }

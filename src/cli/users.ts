@@ -43,20 +43,15 @@ import {
 } from '../operator/changes.js';
 import type { Queries } from '../store/postgres.js';
 import { wireTime } from '../wire-text.js';
-import { escapeText, Refusal, safeJson, table } from './output.js';
+import { escapeText, type OutputOptions, print, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
-
-export interface Output {
-  /** One JSON document instead of text for people. */
-  readonly json: boolean;
-}
 
 /** 24 characters of base64url. */
 const PASSWORD_BYTES = 18;
 /** A password of 128 characters is far below. */
 const STDIN_BYTES = 16 * 1024;
 
-export interface NewAccount extends Output {
+export interface NewAccount extends OutputOptions {
   readonly email: string;
   readonly name: string;
   readonly plan?: string;
@@ -89,7 +84,7 @@ export async function addUser(config: Config, options: NewAccount): Promise<void
 /** It ends the sessions that the old one opened: servers ask the database for each session. */
 export async function resetPassword(
   config: Config,
-  options: Output & { readonly email: string; readonly passwordStdin: boolean },
+  options: OutputOptions & { readonly email: string; readonly passwordStdin: boolean },
 ): Promise<void> {
   const { passwordHash, shown } = await choosePassword(options);
   const user = await withStore(config, async (sql) => {
@@ -110,7 +105,7 @@ export async function resetPassword(
 }
 
 /** Prints the address that sets another password; nothing changes until it is used. */
-export async function printReset(config: Config, options: Output & { readonly email: string }): Promise<void> {
+export async function printReset(config: Config, options: OutputOptions & { readonly email: string }): Promise<void> {
   const token = await withOneTransaction(config, async (tx) => {
     const user = await userOf(tx, options.email);
     await record(tx, commandActor(), { action: 'account.reset', target: user });
@@ -123,7 +118,10 @@ export async function printReset(config: Config, options: Output & { readonly em
   print(`${address}\nSets another password, once, within ${RESET_MINUTES} minutes; sessions end then.${where}\n`);
 }
 
-export async function turnTwoFactorOff(config: Config, options: Output & { readonly email: string }): Promise<void> {
+export async function turnTwoFactorOff(
+  config: Config,
+  options: OutputOptions & { readonly email: string },
+): Promise<void> {
   const user = await withOneTransaction(config, async (tx) => {
     const user = await userOf(tx, options.email);
     await endTwoFactor(tx, user.id);
@@ -146,7 +144,7 @@ function sentenceOf({ password }: { readonly password?: string }): string {
   return password === undefined ? '' : `Its password, which is not shown again: ${password}\n`;
 }
 
-export async function showUsers(config: Config, { json }: Output): Promise<void> {
+export async function showUsers(config: Config, { json }: OutputOptions): Promise<void> {
   const users = await withStore(config, listUsers);
   const views = users.map((user) => ({ ...viewOf(user, config), keys: user.keys }));
   if (json) return print(`${safeJson(views)}\n`);
@@ -223,11 +221,7 @@ async function readStdin(): Promise<string> {
   return text.replace(/\r?\n$/, '');
 }
 
-export function print(text: string): void {
-  process.stdout.write(text);
-}
-
-interface NewKeyOptions extends Output {
+interface NewKeyOptions extends OutputOptions {
   readonly email: string;
   readonly name: string;
   readonly expires?: string;
@@ -269,7 +263,7 @@ function limitsOf(...given: Parameters<typeof limitsIn>): ReturnType<typeof limi
   }
 }
 
-export async function showKeys(config: Config, options: Output & { readonly email: string }): Promise<void> {
+export async function showKeys(config: Config, options: OutputOptions & { readonly email: string }): Promise<void> {
   const keys = await withStore(config, async (sql) => await listKeys(sql, (await userOf(sql, options.email)).id));
   const views = keys.map(listedView);
   if (options.json) return print(`${safeJson(views)}\n`);
@@ -280,7 +274,7 @@ export async function showKeys(config: Config, options: Output & { readonly emai
   print(table(['UUID', 'NAME', 'VALUE', 'CREATED (UTC)', 'LAST USE (UTC)', 'EXPIRES (UTC)', 'SCANS/H', 'FOR'], rows));
 }
 
-export async function revokeUserKey(config: Config, options: Output & { readonly uuid: string }): Promise<void> {
+export async function revokeUserKey(config: Config, options: OutputOptions & { readonly uuid: string }): Promise<void> {
   const { ended, areTold } = await withStore(config, (sql) =>
     withNodes(config, async (nodes) => ({
       ended: await endKeyOf({ sql, nodes }, commandActor(), null, options.uuid).catch(explain),
@@ -300,7 +294,7 @@ function explain(error: unknown): never {
   throw new Refusal(`${error.message}. Not every server refuses the key yet: run the same command again`);
 }
 
-interface OfAccount extends Output {
+interface OfAccount extends OutputOptions {
   readonly email: string;
 }
 
@@ -369,7 +363,7 @@ async function change(config: Config, { email }: OfAccount, wanted: AccountChang
   return { view: viewOf(user, config), when };
 }
 
-function say<View extends { readonly email: string }>({ json }: Output, view: View, sentence: string): void {
+function say<View extends { readonly email: string }>({ json }: OutputOptions, view: View, sentence: string): void {
   print(json ? `${safeJson(view)}\n` : `${escapeText(view.email)} ${sentence}.\n`);
 }
 
@@ -388,7 +382,7 @@ function explainRemoval(error: unknown): never {
   return refuseUnlessTold(error);
 }
 
-interface AuditOptions extends Output {
+interface AuditOptions extends OutputOptions {
   readonly email?: string;
   readonly rows: string;
 }

@@ -29,9 +29,9 @@ import type { EventLog, Log } from '../log.js';
 import { ownDeletion } from '../operator/changes.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
 import { createVerdictCache } from '../scan/verdicts/known.js';
-import { openAccessLog } from './access-log.js';
 import { createRoutes, openPages, type Pages } from './endpoints.js';
 import { createMetrics, type Metrics, startMetrics } from './metrics.js';
+import { openAccessLog, openTraces } from './observing.js';
 import { openOperators, type SupervisorsWord } from './operators.js';
 import { type Add, type Parts, starting } from './parts.js';
 import { createProtocols } from './protocols.js';
@@ -47,7 +47,6 @@ import {
   tellOfScans,
   tellOfSurprises,
 } from './scans.js';
-import { openTraces } from './traces.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
 
 /** Requests in flight get so long at a stop. */

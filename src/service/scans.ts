@@ -47,8 +47,8 @@ import {
 import { createWebhookRoutes } from '../webhooks/routes.js';
 import { messageOf, OUTBOX, Outbox } from '../webhooks/sender.js';
 import { jsonName, jsonText } from '../wire-text.js';
-import { pathWithoutKey } from './access-log.js';
 import type { Metrics } from './metrics.js';
+import { pathWithoutKey } from './observing.js';
 import type { Add, Parts, Stopping } from './parts.js';
 
 type SharedByScans = Pick<Parts, 'memories' | 'pool' | 'signatures' | 'refused' | 'descriptors' | 'version'>;

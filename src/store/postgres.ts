@@ -153,15 +153,8 @@ function connect(target: PostgresTarget): Place {
   return { place: 'The embedded store', size: POOL_CONNECTIONS, open, release };
 }
 
-interface DatabaseUrl {
-  /** As the driver reads it. */
-  readonly url: string;
-  /** Host, port and database for messages. The driver's own complaint about a URL would quote it whole. */
-  readonly place: string;
-  readonly socket: { readonly host?: string; readonly port?: number };
-}
-
-function readUrl(text: string): DatabaseUrl {
+/** `url`: as the driver reads it. `place`: for messages; the driver's own complaint about a URL would quote it whole. */
+function readUrl(text: string) {
   const { url, folder } = withoutSocket(text);
   const parsed = parseUrl(url);
   if (parsed === null) throw new StoreError('DATABASE_URL is not a valid URL');

@@ -59,14 +59,6 @@ export interface EmbeddedOptions {
   readonly log?: StoreLog;
 }
 
-interface Embedded {
-  readonly socketDirectory: string;
-  readonly pid: number;
-  readonly ended: Promise<string>;
-  /** Ends it with everything on disk. Close the connections before. Acts once. */
-  stop(): Promise<void>;
-}
-
 /** Where the database of a process that runs is reached. */
 export const embeddedSocketDirectory = (dataDirectory: string): string => databaseFolders(dataDirectory).socket;
 
@@ -121,7 +113,7 @@ async function accountOrRelease(user: string | null, folders: DatabaseFolders, r
 }
 
 /** The same, started: for a command, a test, and a server without a supervisor. */
-export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
+export async function startEmbedded(options: EmbeddedOptions) {
   const folder = await openEmbedded(options);
   try {
     const { pid, ended, stop } = await folder.start();
@@ -130,7 +122,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
       socketDirectory: folder.socketDirectory,
       pid,
       ended,
-      stop() {
+      /** Ends it with everything on disk. Close the connections before. Acts once. */
+      stop(): Promise<void> {
         stopping ??= stop().finally(() => folder.release());
         return stopping;
       },

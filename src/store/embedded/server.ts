@@ -1,5 +1,6 @@
 // One run of PostgreSQL as a child of this process: started, listened to, and ended in order; what one that was killed left behind; and connections through its socket,
 // as an account of the database that owns our tables and nothing else.
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -266,27 +267,16 @@ export const DATABASE = 'postgres';
 export const ROLE = 'sluice';
 export const SUPERUSER = 'postgres';
 
-interface SocketPlace {
-  /** What the driver takes. */
-  readonly options: {
-    readonly host: string;
-    readonly port: number;
-    readonly database: string;
-    readonly user: string;
-    readonly ssl: false;
-  };
-  /** When the connections are closed. */
-  release(): void;
-}
-
 /** The path of a socket may have 107 bytes. Through its descriptor (proc(5)) every folder has a short path. */
-export function openSocketPlace(socketDirectory: string): SocketPlace {
+export function openSocketPlace(socketDirectory: string) {
   const descriptor = openSync(socketDirectory, 'r');
   const host = `/proc/self/fd/${descriptor}`;
   let isOpen = true;
   return {
-    options: { host, port: SOCKET_PORT, database: DATABASE, user: ROLE, ssl: false },
-    release() {
+    /** What the driver takes. */
+    options: { host, port: SOCKET_PORT, database: DATABASE, user: ROLE, ssl: false } as const,
+    /** When the connections are closed. */
+    release(): void {
       if (isOpen) closeSync(descriptor);
       isOpen = false;
     },
