@@ -8,7 +8,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
-import { availableCores } from '../src/config/machine.js';
+import { availableCores } from '../src/config/config.js';
 import { type Result, resultOf, withoutPasses } from './result.js';
 
 /** Generous: on a busy machine a server takes many times as long to start. */

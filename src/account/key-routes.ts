@@ -70,13 +70,11 @@ function limitViews({ expiresAtSeconds, hourlyLimit, scopes }: KeyLimits) {
   return { expires, hourlyLimit, scopes: [...scopes] };
 }
 
-interface Within {
-  readonly hourlyLimit: number;
-  readonly nowMs: number;
-}
-
 /** What was said; the rest is absent. Throws Failure `badRequest`. */
-export function limitsIn({ expires, hourlyLimit, scopes }: z.infer<typeof Limits>, within: Within): Partial<KeyLimits> {
+export function limitsIn(
+  { expires, hourlyLimit, scopes }: z.infer<typeof Limits>,
+  within: { readonly hourlyLimit: number; readonly nowMs: number },
+): Partial<KeyLimits> {
   if (typeof expires === 'string' && msOf(expires) <= within.nowMs) {
     throw new Failure('badRequest', 'expires: must be in the future');
   }

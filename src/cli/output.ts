@@ -43,14 +43,11 @@ export function print(text: string): void {
   process.stdout.write(text);
 }
 
-/** Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it. */
-interface Output {
-  /** Resolves when more may be written. */
-  write(text: string): Promise<void>;
-}
-
-/** `onClosed`: the reader is gone (`sluice scan ... | head`); what is written from then on is dropped. */
-export function createOutput(stream: NodeJS.WriteStream, progress: Progress, onClosed: () => void): Output {
+/**
+ * Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it. `onClosed`: the reader is gone
+ * (`sluice scan ... | head`); what is written from then on is dropped.
+ */
+export function createOutput(stream: NodeJS.WriteStream, progress: Progress, onClosed: () => void) {
   let closed = false;
   let resume: () => void = () => undefined;
   stream.on('drain', () => resume());
@@ -60,7 +57,8 @@ export function createOutput(stream: NodeJS.WriteStream, progress: Progress, onC
     resume();
   });
   return {
-    async write(text) {
+    /** Resolves when more may be written. */
+    async write(text: string): Promise<void> {
       if (closed || text === '') return;
       if (stream.isTTY) progress.hide();
       if (stream.write(text)) return;

@@ -1,20 +1,7 @@
 // The progress bar: on stderr, only when that is a terminal, and out of the way of what stdout prints to the same terminal.
 import { SingleBar } from 'cli-progress';
 
-export interface Progress {
-  /** The engine's load, 0 to 1. */
-  loading(fraction: number): void;
-  /** Anything else, 0 to 1; null: nobody knows how long it takes. */
-  doing(what: string, fraction: number | null): void;
-  /** Files that are known of; it grows while folders are read. */
-  total(files: number): void;
-  scanned(files: number): void;
-  /** Takes the bar off the screen; it comes back by itself. */
-  hide(): void;
-  /** Takes it off for good. */
-  stop(): void;
-  readonly shown: boolean;
-}
+export type Progress = Omit<ReturnType<typeof barOn>, 'shown'> & { readonly shown: boolean };
 
 const CLEAR_LINE = '\r\x1b[K';
 
@@ -30,7 +17,7 @@ const NO_PROGRESS: Progress = {
   shown: false,
 };
 
-function barOn(stream: NodeJS.WriteStream): Progress {
+function barOn(stream: NodeJS.WriteStream) {
   const others = new Map<string, SingleBar>();
   const barOf = (format: string): SingleBar => {
     const bar = others.get(format) ?? newBar(stream, format);
@@ -52,15 +39,20 @@ function barOn(stream: NodeJS.WriteStream): Progress {
     return bar;
   };
   return {
-    loading: (fraction) => show(bars.load, 1).update(fraction),
-    doing: (what, fraction) =>
+    /** The engine's load, 0 to 1. */
+    loading: (fraction: number): void => show(bars.load, 1).update(fraction),
+    /** Anything else, 0 to 1; null: nobody knows how long it takes. */
+    doing: (what: string, fraction: number | null): void =>
       show(barOf(`${what} ${fraction === null ? 'for {duration_formatted}' : '{bar} {percentage}%'}`), 1).update(
         fraction ?? 0,
       ),
-    total: (files) => show(bars.files, files).setTotal(files),
-    scanned: (files) => show(bars.files, files).update(files),
-    hide: () => void stream.write(CLEAR_LINE),
-    stop() {
+    /** Files that are known of; it grows while folders are read. */
+    total: (files: number): void => show(bars.files, files).setTotal(files),
+    scanned: (files: number): void => show(bars.files, files).update(files),
+    /** Takes the bar off the screen; it comes back by itself. */
+    hide: (): void => void stream.write(CLEAR_LINE),
+    /** Takes it off for good. */
+    stop(): void {
       stopped = true;
       current?.stop();
       current = null;

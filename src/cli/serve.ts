@@ -48,7 +48,12 @@ async function superviseServers(wanted: Config, log: Log, leaveFile: () => void)
   }
 }
 
-async function superviseOn(sockets: Sockets, wanted: Config, log: Log, leaveFile: () => void): Promise<number> {
+async function superviseOn(
+  sockets: Omit<Held, 'store'>,
+  wanted: Config,
+  log: Log,
+  leaveFile: () => void,
+): Promise<number> {
   const { listener } = sockets;
   const config = { ...wanted, processes: countProcesses(wanted, listener !== null, log) };
   if (config.databaseUrl !== null) {
@@ -73,12 +78,9 @@ async function superviseOn(sockets: Sockets, wanted: Config, log: Log, leaveFile
   }
 }
 
-interface Sockets {
+interface Held {
   readonly listener: number | null;
   readonly places: Places;
-}
-
-interface Held extends Sockets {
   readonly store: KeptStore | null;
 }
 

@@ -168,22 +168,19 @@ function tellOfSignatures(engine: Engine, config: Config, url: string, log: Log)
   const meaning = MEANINGS[standing];
   const todo = standing === 'starter' || standing === 'old' ? updateCommand(config.dataDirectory) : null;
   if (process.stdout.isTTY) {
-    process.stdout.write(noticeText({ count: engine.signatureCount, meaning, todo, url }));
+    const command = todo === null ? [] : ["This fetches ClamAV's; the service takes them over by itself:", `  ${todo}`];
+    const lines = [
+      '',
+      `${engine.signatureCount} signatures serve, ${meaning}.`,
+      ...command,
+      `The dashboard: ${url}`,
+      '',
+      '',
+    ];
+    process.stdout.write(lines.join('\n'));
   } else if (todo !== null) {
     log.warn({ signatures: engine.signatureCount, standing, meaning, todo }, 'the signatures are not enough');
   }
-}
-
-interface Notice {
-  readonly count: number;
-  readonly meaning: string;
-  readonly todo: string | null;
-  readonly url: string;
-}
-
-function noticeText({ count, meaning, todo, url }: Notice): string {
-  const command = todo === null ? [] : ["This fetches ClamAV's; the service takes them over by itself:", `  ${todo}`];
-  return ['', `${count} signatures serve, ${meaning}.`, ...command, `The dashboard: ${url}`, '', ''].join('\n');
 }
 
 /** As it can be run in the folder where the service was started. */

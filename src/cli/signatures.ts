@@ -7,7 +7,7 @@ import { dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databa
 import type { Engine } from '../engine/engine.js';
 import {
   createStandings,
-  type FileStatus as FolderFile,
+  type FileStatus,
   folderStatus,
   type GateFacts,
   gateStatus,
@@ -27,23 +27,6 @@ import { byTheProgram, findServiceIfAny } from './service-place.js';
 
 const SERVER_TIMEOUT_MS = 2_000;
 const DAY_S = 24 * 60 * 60;
-
-interface FileStatus {
-  readonly file: string;
-  readonly version: number | null;
-  readonly signatures: number;
-  /** Null: the file doesn't say it. */
-  readonly built: string | null;
-  readonly ageDays: number | null;
-  readonly problems: readonly string[];
-}
-
-interface FolderStatus {
-  readonly folder: string;
-  readonly files: readonly FileStatus[];
-  /** Null: it can be read and has databases. */
-  readonly problem: string | null;
-}
 
 export async function signaturesStatus({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(findServiceIfAny(env) ?? byTheProgram(env));
@@ -66,7 +49,8 @@ async function describeAll(directories: readonly string[]) {
   return await describeDatabases(paths.flat());
 }
 
-async function statusOf(folder: string): Promise<FolderStatus> {
+/** `problem` null: it can be read and has databases. */
+async function statusOf(folder: string) {
   try {
     const files = await folderStatus(folder);
     const problem = files.length === 0 ? 'there is no signature database in it' : null;
@@ -76,11 +60,12 @@ async function statusOf(folder: string): Promise<FolderStatus> {
   }
 }
 
-function fileLine({ path, version, signatureCount, builtAt, problems }: FolderFile): FileStatus {
+function fileLine({ path, version, signatureCount, builtAt, problems }: FileStatus) {
   return {
     file: basename(path),
     version,
     signatures: signatureCount,
+    /** Null: the file doesn't say it. */
     built: builtAt === null ? null : wireTime(new Date(builtAt * 1000)),
     ageDays: builtAt === null ? null : Math.max(0, Math.floor((Date.now() / 1000 - builtAt) / DAY_S)),
     problems,
@@ -103,7 +88,7 @@ async function askServer(config: Config): Promise<z.infer<typeof versionAnswer>[
 }
 
 interface Status {
-  readonly folders: readonly FolderStatus[];
+  readonly folders: readonly Awaited<ReturnType<typeof statusOf>>[];
   readonly version: string | null;
   /** Null: ENGINE_GATES is off, or none have been made of these signatures yet. */
   readonly gates: GateFacts | null;

@@ -19,15 +19,7 @@ import {
 } from './origin.js';
 
 /** The body of a response that is a success. */
-export interface OriginBody {
-  /** Null: the origin doesn't say. */
-  readonly declaredBytes: number | null;
-  /** Hands the bytes on, once. Rejects with Failure `downloadFailed` when they are not all there or not as they should be. */
-  receive(sink: BodySink): Promise<void>;
-  /** Keeps the origin waiting, on our time. */
-  hold(): void;
-  goOn(): void;
-}
+export type OriginBody = Readonly<ReturnType<typeof bodyOf>>;
 
 export type Downloads = ReturnType<typeof createDownloads>;
 
@@ -95,7 +87,7 @@ export function createDownloads(options: DownloadOptions) {
 }
 
 /** Throws Failure `downloadFailed` for a response that has no content, or none that the engine could open. */
-function bodyOf(response: OriginResponse, deadline: Deadline): OriginBody {
+function bodyOf(response: OriginResponse, deadline: Deadline) {
   const { status } = response;
   // A part that nobody asked for is not the content.
   if (status < 200 || status > 299 || status === PARTIAL_CONTENT) {
@@ -104,19 +96,22 @@ function bodyOf(response: OriginResponse, deadline: Deadline): OriginBody {
   const coding = codingCheck(response);
   const declared = response.header('content-length');
   return {
+    /** Null: the origin doesn't say. */
     declaredBytes: declared === null ? null : Number(declared),
-    async receive(sink) {
+    /** Hands the bytes on, once. Rejects with Failure `downloadFailed` when they are not all there or not as they should be. */
+    async receive(sink: BodySink): Promise<void> {
       await response.receive((bytes) => {
         coding.look(bytes);
         sink(bytes);
       });
       coding.assertAsSaid();
     },
-    hold() {
+    /** Keeps the origin waiting, on our time. */
+    hold(): void {
       deadline.stop();
       response.hold();
     },
-    goOn() {
+    goOn(): void {
       deadline.start();
       response.goOn();
     },

@@ -2,6 +2,7 @@
 // moment ago are in memory as well: where the database keeps up, nothing is read back from the disk, and a row on its way is found.
 import { messageOfError } from '../error-text.js';
 import { makeFolder } from '../paths.js';
+import { later } from '../waiting/within.js';
 import { createIntake } from './intake.js';
 import { decodeRow, type ScanRow } from './scan-row.js';
 import { type Frames, isPassing, readSegment, type Segment, seal } from './segment.js';
@@ -89,12 +90,7 @@ interface Recent {
   readonly startBytes: number;
   readonly endBytes: number;
   /** For those who wait until the database has it; null: nobody does. */
-  copied: Copied | null;
-}
-
-interface Copied {
-  readonly promise: Promise<void>;
-  readonly resolve: () => void;
+  copied: ReturnType<typeof later<void>> | null;
 }
 
 type RecentRows = ReturnType<typeof createRecentRows>;
@@ -152,19 +148,11 @@ function createRecentRows(limitRows: number) {
     copied(userId: string): Promise<void> | null {
       const last = lastWhere((row) => row.userId === userId);
       if (last === null) return null;
-      last.copied ??= toBeCopied();
+      last.copied ??= later();
       return last.copied.promise;
     },
     letGo,
   };
-}
-
-function toBeCopied(): Copied {
-  let resolve: () => void = () => undefined;
-  const promise = new Promise<void>((onCopied) => {
-    resolve = onCopied;
-  });
-  return { promise, resolve };
 }
 
 const isCopied = ({ endBytes, segment }: Recent): boolean => endBytes <= segment.readBytes;

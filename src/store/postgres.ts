@@ -80,9 +80,8 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
   }
 }
 
-interface HandedOut extends Pick<Place, 'size' | 'place' | 'release'>, Pick<PostgresTarget, 'mayBeEmpty'> {
-  readonly template: Driver;
-}
+type HandedOut = Omit<ReturnType<typeof connect>, 'open'> &
+  Pick<PostgresTarget, 'mayBeEmpty'> & { readonly template: Driver };
 
 async function handOut(
   connections: PostgresConnections,
@@ -123,17 +122,8 @@ function shared(connections: number, waiting: number) {
   return { running, runningEach: Math.max(1, Math.floor(running / 3)), waiting, waitingEach: waiting * 0.75 };
 }
 
-interface Place {
-  readonly open: OpenDriver;
-  /** Connections of this process. */
-  readonly size: number;
-  /** For messages. */
-  readonly place: string;
-  /** When the connections are closed. */
-  readonly release: () => void;
-}
-
-function connect(target: PostgresTarget): Place {
+/** `size`: connections of this process. `place`: for messages. `release`: when the connections are closed. */
+function connect(target: PostgresTarget) {
   const common = {
     max: 1,
     // A connection that ends by itself would end inside a transaction: queries.ts makes new ones from time to time.

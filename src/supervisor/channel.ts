@@ -1,6 +1,7 @@
 // The supervisor as its server process sees it: what it orders, and what is reported to it. Without a supervisor there are no orders.
 import { z } from 'zod';
 import { UpdateView } from '../operator/health.js';
+import { later } from '../waiting/within.js';
 
 export type SupervisorChannel = NonNullable<Awaited<ReturnType<typeof openSupervisorChannel>>>;
 
@@ -19,38 +20,30 @@ const UNSUPERVISED: StartOrder = {
  */
 export async function openSupervisorChannel(stop: Promise<string>) {
   const isSupervised = process.send !== undefined;
-  const waiting = new Map<Order['kind'], (order: Order) => void>();
-  const once = (kind: Order['kind']): Promise<void> => new Promise((resolve) => waiting.set(kind, () => resolve()));
-  let refuse: (reason: Error) => void = () => undefined;
-  const started = new Promise<StartOrder>((resolve, reject) => {
-    refuse = reject;
-    waiting.set('start', (order) => {
-      if (order.kind === 'start') resolve(order);
-    });
-  });
+  const [started, retire] = [later<StartOrder>(), later<{ hasSuccessor: boolean }>()];
+  const [store, serve, alone] = [later(), later(), later()];
   const refusals = latest<readonly string[]>();
   const updates = latest<UpdateView>();
-  waiting.set('refuse', (order) => {
-    if (order.kind === 'refuse') refusals.tell(order.refused);
-  });
-  waiting.set('update', (order) => {
-    if (order.kind === 'update') updates.tell(order.view);
-  });
-  const retire = new Promise<{ hasSuccessor: boolean }>((resolve) => {
-    waiting.set('retire', (order) => {
-      if (order.kind === 'retire') resolve({ hasSuccessor: order.hasSuccessor ?? true });
-    });
-  });
-  const [store, serve, alone] = [once('store'), once('serve'), once('alone')];
+
+  function hear(order: Order): void {
+    if (order.kind === 'start') started.resolve(order);
+    else if (order.kind === 'store') store.resolve();
+    else if (order.kind === 'serve') serve.resolve();
+    else if (order.kind === 'retire') retire.resolve({ hasSuccessor: order.hasSuccessor ?? true });
+    else if (order.kind === 'alone') alone.resolve();
+    else if (order.kind === 'refuse') refusals.tell(order.refused);
+    else updates.tell(order.view);
+  }
+
   process.on('message', (message) => {
     const order = orderShape.safeParse(message);
-    if (order.success) waiting.get(order.data.kind)?.(order.data);
+    if (order.success) hear(order.data);
     else if (Object(message).kind === 'start')
-      refuse(
+      started.reject(
         new Error(`The supervisor, of another version, starts servers in another way: ${z.prettifyError(order.error)}`),
       );
   });
-  const start = isSupervised ? await Promise.race([started, stop.then(() => null)]) : UNSUPERVISED;
+  const start = isSupervised ? await Promise.race([started.promise, stop.then(() => null)]) : UNSUPERVISED;
   if (start === null) return null;
 
   const send = (message: Report | typeof READY_MESSAGE): Promise<void> =>
@@ -63,10 +56,10 @@ export async function openSupervisorChannel(stop: Promise<string>) {
   return {
     start,
     /** Resolves when the embedded database can be used; at once where nobody has to wait for it. */
-    store: start.awaitsStore === true ? store : Promise.resolve(),
-    serve,
-    retire,
-    alone,
+    store: start.awaitsStore === true ? store.promise : Promise.resolve(),
+    serve: serve.promise,
+    retire: retire.promise,
+    alone: alone.promise,
     /** All contents that are refused, each time that they change. */
     onRefused: refusals.listen,
     /** How the update of the signatures is, each time that it changes; never without a supervisor. */

@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
 import { startWaiting } from '../process-addon.js';
-import { type Clock, createClock } from '../waiting/within.js';
+import { type Clock, createClock, later } from '../waiting/within.js';
 import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } from './channel.js';
 
 /** sysexits.h EX_OSERR: the process itself could not be started. Final before the first ready. */
@@ -218,15 +218,13 @@ function createWords() {
 function createLastResort(log: Log, kill: () => void, has: (word: Word) => boolean) {
   let clock: Clock | null = null;
   let isOver = false;
-  let giveUp: (end: Pick<End, 'exitCode' | 'signal'>) => void = () => undefined;
+  const givenUp = later<Pick<End, 'exitCode' | 'signal'>>();
   const inVain = createClock(EXIT_MS, () => {
     log.error('a process that has stopped does not end: the kernel waits for a file system that hangs');
-    giveUp({ exitCode: 0, signal: 'SIGKILL' });
+    givenUp.resolve({ exitCode: 0, signal: 'SIGKILL' });
   });
   return {
-    inVain: new Promise<Pick<End, 'exitCode' | 'signal'>>((resolve) => {
-      giveUp = resolve;
-    }),
+    inVain: givenUp.promise,
     /** Instead of what was set before. */
     after(delayMs: number): void {
       clock?.stop();

@@ -1,6 +1,6 @@
 // One place for a server process: kept filled, with back-off after crashes, and its process replaced without a gap.
 import type { Log } from '../log.js';
-import { createClock, pause } from '../waiting/within.js';
+import { createClock, later, pause } from '../waiting/within.js';
 import { READY_MESSAGE, type Report } from './channel.js';
 import { type End, EXIT_OS_ERROR, fieldsOf, type ServerProcess } from './server-child.js';
 
@@ -182,10 +182,7 @@ function createProcesses(
   service: Service,
 ) {
   const running = new Set<ServerProcess>();
-  let wasReady: () => void = () => undefined;
-  const firstReady = new Promise<void>((resolve) => {
-    wasReady = resolve;
-  });
+  const firstReady = later();
 
   function launch(beginning: Beginning): ServerProcess {
     const server = start(beginning, onReport);
@@ -193,7 +190,7 @@ function createProcesses(
     void server.ended.then(() => running.delete(server));
     void server.heard(READY_MESSAGE).then((isReady) => {
       service.everReady ||= isReady;
-      wasReady();
+      firstReady.resolve();
     });
     return server;
   }
@@ -226,7 +223,7 @@ function createProcesses(
       for (const server of running) server.kill(signal);
     },
     /** Resolves when the first process serves, or has ended. */
-    firstReady,
+    firstReady: firstReady.promise,
     /** Resolves when none runs any more. */
     async empty(): Promise<void> {
       while (running.size > 0) await Promise.all([...running].map((server) => server.ended));

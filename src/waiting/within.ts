@@ -133,3 +133,14 @@ export function startDeadline(timeoutMs: number, clientSignal: AbortSignal, late
     },
   };
 }
+
+/** A promise, and what settles it. */
+export function later<T = void>() {
+  let resolve: (value: T) => void = () => undefined;
+  let reject: (reason: Error) => void = () => undefined;
+  const promise = new Promise<T>((onValue, onError) => {
+    resolve = onValue;
+    reject = onError;
+  });
+  return { promise, resolve, reject };
+}

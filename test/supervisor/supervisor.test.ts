@@ -139,7 +139,7 @@ t.test('a command that does not exist ends the supervisor', async (t) => {
 });
 
 t.test('a server that the system refuses to start leaves nothing open', async (t) => {
-  const modules = ['log', 'supervisor/supervisor', 'supervisor/suspects'].map((name) =>
+  const modules = ['log', 'supervisor/supervisor', 'supervisor/kept'].map((name) =>
     fileURLToPath(new URL(`../../src/${name}.js`, import.meta.url)),
   );
   // Longer than Linux lets an argument be (execve(2)): spawn throws, as it does where there is no memory.

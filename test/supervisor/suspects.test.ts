@@ -56,7 +56,7 @@ t.test('where no memory can be had nothing is noted, and the service goes on', a
     try { for (;;) openSync('/dev/null'); } catch (error) { said.push(error.code); }
     console.log(JSON.stringify([typeof first, suspects.open(), ...said]));
     process.exit();`;
-  const shell = 'ulimit -n 100 && exec "$0" "$@"';
+  const shell = 'ulimit -n 500 && exec "$0" "$@"';
   const out = execFileSync('sh', ['-c', shell, process.execPath, '--input-type=module', '-e', script]);
   t.strictSame(JSON.parse(String(out)), [
     'number',

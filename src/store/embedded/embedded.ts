@@ -158,14 +158,10 @@ function closeToOthers(folder: string): void {
   }
 }
 
-interface DatabaseFolders {
-  /** Holds the two others, and is closed to others. */
-  readonly root: string;
-  readonly socket: string;
-  readonly current: string;
-}
+type DatabaseFolders = ReturnType<typeof databaseFolders>;
 
-function databaseFolders(dataDirectory: string): DatabaseFolders {
+/** `root` holds the two others, and is closed to others. */
+function databaseFolders(dataDirectory: string) {
   const root = join(dataDirectory, 'postgres');
   return { root, socket: join(root, 'socket'), current: join(root, String(MAJOR)) };
 }

@@ -11,7 +11,7 @@ import postgres from 'postgres';
 import { codeOf, messageOfError } from '../../error-text.js';
 import type { Log } from '../../log.js';
 import { startWaiting } from '../../process-addon.js';
-import { endsWithin } from '../../waiting/within.js';
+import { endsWithin, later } from '../../waiting/within.js';
 import { answers } from '../data-lock.js';
 import { StoreError, StoreInUse } from '../store-error.js';
 import { type DatabaseAccount, SYSTEM_PATH } from './account.js';
@@ -102,21 +102,18 @@ async function tryStart(options: DatabaseServerOptions): Promise<Start> {
   const args = ['-D', folder, ...settingsOf(options).flatMap((setting) => ['-c', setting])];
   const child = run([...account.prefix, join(programs, 'postgres'), ...args]);
   const lines: string[] = [];
-  let serves: () => void = () => undefined;
-  const ready = new Promise<true>((resolve) => {
-    serves = () => resolve(true);
-  });
+  const ready = later<true>();
   const tell = teller(log);
   if (child.stderr !== null) {
     createInterface({ input: child.stderr }).on('line', (line) => {
       lines.push(line);
       if (lines.length > LINES_KEPT) lines.shift();
       tell(line);
-      if (line.includes('database system is ready to accept connections')) serves();
+      if (line.includes('database system is ready to accept connections')) ready.resolve(true);
     });
   }
   const ended = endOf(child);
-  const first = await Promise.race([ready, ended]);
+  const first = await Promise.race([ready.promise, ended]);
   if (first !== true || child.pid === undefined) return { started: false, lines: [...lines, String(first)] };
   return { started: true, server: { pid: child.pid, ended, stop: () => stop(child, ended, log) } };
 }
