@@ -11,8 +11,8 @@ mkdir "$work/sluice"
 cd "$root"
 # With their times: what was built is newer than its sources here as it is there.
 git ls-files -z | xargs -0 cp -a --parents -t "$work/sluice"
-# Without the databases of the tests, which may be making them.
-find dist -mindepth 1 -maxdepth 1 ! -name 'embedded-*' ! -name 'postgres-template-*' -exec cp -a --parents -t "$work/sluice" {} +
+# Without the databases of the tests and the stamps of whole builds, which may be made meanwhile; a stamp counts for its own folder alone.
+find dist -mindepth 1 -maxdepth 1 ! -name 'embedded-*' ! -name 'postgres-template-*' ! -name '.checked*' -exec cp -a --parents -t "$work/sluice" {} +
 cp -a --parents native/build/Release/*.node "$work/sluice"
 ln -s "$root/node_modules" "$work/sluice/node_modules"
 bash "$here/start.sh" "$work/sluice"
