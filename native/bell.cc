@@ -44,7 +44,6 @@ struct Bell {
   Napi::FunctionReference onRing;
   std::unique_ptr<char[]> handle;
   napi_threadsafe_function ring = nullptr;
-  std::chrono::microseconds attended{};
   Clock::time_point until;
   bool isAttended = false;
   bool isClosed = false;
@@ -104,8 +103,6 @@ void OnTurn(uv_handle_s* handle) {
   // The thread that is waited for may be on this core.
   if (yielding::WaitUntil(end, [bell] { return bell->word.load() == kRung; })) Hear(bell);
   if (bell->isClosed || (Clock::now() < bell->until && !yielding::IsResting())) return;
-  // Zero where nothing is waited for any more.
-  yielding::WasInVain(bell->attended);
   uv_idle_stop(handle);
   bell->isAttended = false;
   // Who has rung since has woken nobody.
@@ -149,8 +146,7 @@ Napi::Value Attend(const Napi::CallbackInfo& info) {
   if (found == TheBells().end()) return info.Env().Undefined();
   Bell* bell = found->second;
   const uint32_t micros = info[1].ToNumber().Uint32Value();
-  bell->attended = std::chrono::microseconds(micros);
-  bell->until = micros == 0 ? Clock::time_point{} : Clock::now() + bell->attended;
+  bell->until = micros == 0 ? Clock::time_point{} : Clock::now() + std::chrono::microseconds(micros);
   if (bell->isAttended || micros == 0 || yielding::IsResting()) return info.Env().Undefined();
   bell->isAttended = true;
   // Otherwise it has been rung, and is about to be heard.

@@ -154,7 +154,7 @@ Napi::Value AwaitWord(const Napi::CallbackInfo& info) {
   const std::chrono::microseconds limit(sluice::yielding::IsResting() ? 0 : info[3].ToNumber().Int64Value());
   const bool isThere =
       sluice::yielding::WaitUntil(sluice::yielding::Clock::now() + limit, [&word, expected] { return word.load() != expected; });
-  if (!isThere) sluice::yielding::WasInVain(limit);
+  if (!isThere) sluice::yielding::RestFromVainWait(limit);
   return Napi::Boolean::New(info.Env(), isThere);
 }
 

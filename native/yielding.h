@@ -15,20 +15,35 @@ using Clock = std::chrono::steady_clock;
 
 // More than a scan of some kilobytes takes, which may be on the same core.
 constexpr std::chrono::microseconds kLoss{200};
-// Times of what was lost: a hundredth of a thread's time may be, and a twentieth in vain.
-constexpr int kRestsOfLoss = 100;
-constexpr int kRestsInVain = 20;
+// After a loss, twice as long after each that comes soon.
+constexpr std::chrono::milliseconds kRest{8};
 constexpr std::chrono::milliseconds kRestMost{500};
+constexpr std::chrono::milliseconds kSoon{50};
+// Of what was waited in vain: a twentieth of a thread's time may be.
+constexpr int kRestsInVain = 20;
 
 // Of this thread.
-inline Clock::time_point& RestsUntil() {
-  static thread_local Clock::time_point until;
-  return until;
+struct Rests {
+  Clock::time_point until;
+  Clock::time_point lostAt;
+  Clock::duration ofLoss{};
+};
+
+inline Rests& TheRests() {
+  static thread_local Rests rests;
+  return rests;
 }
 
-inline bool IsResting() { return Clock::now() < RestsUntil(); }
+inline bool IsResting() { return Clock::now() < TheRests().until; }
 
-inline void Rest(Clock::duration time) { RestsUntil() = Clock::now() + std::min<Clock::duration>(time, kRestMost); }
+inline void RestFromLoss() {
+  Rests& rests = TheRests();
+  const auto now = Clock::now();
+  const bool isSoon = now < rests.lostAt + rests.ofLoss + kSoon;
+  rests.ofLoss = isSoon ? std::min<Clock::duration>(2 * rests.ofLoss, kRestMost) : kRest;
+  rests.lostAt = now;
+  rests.until = now + rests.ofLoss;
+}
 
 // Returns whether it is there.
 template <typename IsThere>
@@ -36,15 +51,14 @@ bool WaitUntil(Clock::time_point end, IsThere isThere) {
   while (!isThere()) {
     if (Clock::now() >= end) return false;
     sched_yield();
-    const auto lost = Clock::now() - end;
-    if (lost > kLoss) Rest(kRestsOfLoss * lost);
+    if (Clock::now() - end > kLoss) RestFromLoss();
   }
   return true;
 }
 
 // It was waited for so long, and isn't there.
-inline void WasInVain(Clock::duration time) {
-  if (!IsResting()) Rest(kRestsInVain * time);
+inline void RestFromVainWait(Clock::duration time) {
+  if (!IsResting()) TheRests().until = Clock::now() + kRestsInVain * time;
 }
 
 }  // namespace sluice::yielding
