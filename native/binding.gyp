@@ -45,6 +45,7 @@
         "pdf.cc",
         "listed.cc",
         "seven-zip.cc",
+        "tnef.cc",
         "volumes.cc",
         "layers.cc",
         "layers-disks.cc",

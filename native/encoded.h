@@ -32,6 +32,8 @@ class Finder {
   Finder(Bytes bytes, size_t members_max);
 
   void Meet(const marks::Mark& mark);
+  // One that lies there as it is.
+  void AddArchive(size_t at, uint64_t size);
   std::vector<zip::Member>& members() { return members_; }
   // Of archives, which may lie in each other.
   uint64_t archived_bytes() const { return archived_bytes_; }
@@ -43,7 +45,6 @@ class Finder {
   void FindUuencoded(size_t at);
   void FindCommand(size_t at);
   void AddQuoted(size_t start, size_t end);
-  void AddArchive(size_t at, uint64_t size);
   void AddTar(size_t at);
   void CheckQuoted(size_t at);
 

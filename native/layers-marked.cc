@@ -8,6 +8,7 @@
 #include "layers.h"
 #include "marks.h"
 #include "pdf.h"
+#include "tnef.h"
 
 namespace sluice::layers {
 namespace {
@@ -41,6 +42,7 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   if (may_be_zip) NoteZip(level, bytes);
   if (is_container) return;
   NoteWide(bytes);
+  for (const tnef::Attachment& attachment : tnef::Read(bytes, limits_.max_files)) encoded.AddArchive(attachment.start, attachment.size);
   if (encoded.has_odd_quotes()) MarkIncomplete("engine cannot decode quoted-printable with blanks where a line goes on");
   const uint64_t archived = encoded.archived_bytes();
   if (archived > bytes.size() && !Spend(archived - bytes.size())) return;

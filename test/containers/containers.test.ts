@@ -325,6 +325,9 @@ const encrypted: Record<string, Buffer> = {
   'a disk by BitLocker': marked([0, '\xeb\x58\x90-FVE-FS-']),
   'an image of macOS': marked([0, 'encrcdsa']),
   'an image of old macOS': Buffer.concat([Buffer.alloc(600, 'words '), Buffer.from('cdsaencr')]),
+  'a document of LibreOffice': zipOf([
+    { name: 'META-INF/manifest.xml', content: Buffer.from('<manifest:encryption-data manifest:checksum="a"/>') },
+  ]),
   'a file by openssl': marked([0, 'Salted__']),
   'a file by age': Buffer.from('age-encryption.org/v1\n-> X25519 abc\n'),
   'a message of S/MIME': marked([0, '\x30\x82\x02\x90\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x03']),

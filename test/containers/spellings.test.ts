@@ -156,6 +156,11 @@ const infected: Record<string, Buffer> = {
   ),
   'macros as mails have them': Buffer.concat([Buffer.from('ActiveMime'), Buffer.alloc(40), deflated]),
   'a signed message in pieces': signed([wanted.subarray(0, 30), wanted.subarray(30)]),
+  'what Outlook sends, without a title': outlook(attribute(0x0006800f, wanted)),
+  'what Outlook sends, among properties': outlook(property(0x37010102, wanted)),
+  'a message that is attached to what Outlook sends': outlook(
+    property(0x3701000d, Buffer.concat([Buffer.alloc(16), outlook(attribute(0x0006800f, wanted))])),
+  ),
   'a PDF behind the head of a picture': pdf('/Filter/FlateDecode', deflated, 'GIF89a\n%PDF-1.7\n'),
 };
 
@@ -172,6 +177,25 @@ function signed(pieces: readonly Buffer[]): Buffer {
   const content = element(0x30, Buffer.concat([id(1), element(0xa0, octets, false)]), false);
   const all = Buffer.concat([Buffer.from([2, 1, 1, 0x31, 0]), content, element(0x31, Buffer.alloc(0))]);
   return element(0x30, Buffer.concat([id(2), element(0xa0, element(0x30, all, false), false)]), false);
+}
+
+function numbers(...all: readonly number[]): Buffer {
+  return Buffer.from(new Uint32Array(all).buffer);
+}
+
+/** Of an attachment; the sum at its end nobody asks for. */
+function attribute(kind: number, content: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([2]), numbers(kind, content.length), content, Buffer.alloc(2)]);
+}
+
+function property(tag: number, content: Buffer): Buffer {
+  return attribute(0x00069005, Buffer.concat([numbers(1, tag, 1, content.length), content]));
+}
+
+/** `winmail.dat`: words and what else is attached. */
+function outlook(attached: Buffer): Buffer {
+  const words = attribute(0x0006800f, Buffer.alloc(200, 'words '));
+  return Buffer.concat([numbers(0x223e9f78), Buffer.alloc(2), words, attached]);
 }
 
 /** It says that its directory lies further on than any file is long. */
