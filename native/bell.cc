@@ -3,9 +3,10 @@
 // look at its word in each turn of the event loop, which does not sleep meanwhile.
 #include "bell.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,15 +14,13 @@
 
 #include "arguments.h"
 #include "libuv.h"
-#include "yielding.h"
 
 namespace sluice::bell {
 namespace {
 
-using yielding::Clock;
-
+constexpr uint64_t kNanosPerMicro = 1000;
 // What else comes waits for so long. A turn of the event loop costs about a microsecond, and Node makes an object in each.
-constexpr std::chrono::nanoseconds kLook{1500};
+constexpr uint64_t kLookNanos = 1500;
 
 // Of the word. Who rings sets kRung, and wakes the event loop where it was kSilent: src/engine/threads/bell.ts.
 constexpr int32_t kSilent = 0;
@@ -44,7 +43,7 @@ struct Bell {
   Napi::FunctionReference onRing;
   std::unique_ptr<char[]> handle;
   napi_threadsafe_function ring = nullptr;
-  Clock::time_point until;
+  uint64_t untilNanos = 0;
   bool isAttended = false;
   bool isClosed = false;
 };
@@ -99,10 +98,11 @@ void Hear(Bell* bell) {
 
 void OnTurn(uv_handle_s* handle) {
   Bell* bell = static_cast<Bell*>(uv_handle_get_data(handle));
-  const auto end = std::min<Clock::time_point>(Clock::now() + kLook, bell->until);
+  const uint64_t endNanos = std::min(uv_hrtime() + kLookNanos, bell->untilNanos);
   // The thread that is waited for may be on this core.
-  if (yielding::WaitUntil(end, [bell] { return bell->word.load() == kRung; })) Hear(bell);
-  if (bell->isClosed || (Clock::now() < bell->until && !yielding::IsResting())) return;
+  while (bell->word.load() != kRung && uv_hrtime() < endNanos) sched_yield();
+  if (bell->word.load() == kRung) Hear(bell);
+  if (bell->isClosed || uv_hrtime() < bell->untilNanos) return;
   uv_idle_stop(handle);
   bell->isAttended = false;
   // Who has rung since has woken nobody.
@@ -146,8 +146,8 @@ Napi::Value Attend(const Napi::CallbackInfo& info) {
   if (found == TheBells().end()) return info.Env().Undefined();
   Bell* bell = found->second;
   const uint32_t micros = info[1].ToNumber().Uint32Value();
-  bell->until = micros == 0 ? Clock::time_point{} : Clock::now() + std::chrono::microseconds(micros);
-  if (bell->isAttended || micros == 0 || yielding::IsResting()) return info.Env().Undefined();
+  bell->untilNanos = micros == 0 ? 0 : uv_hrtime() + micros * kNanosPerMicro;
+  if (bell->isAttended || micros == 0) return info.Env().Undefined();
   bell->isAttended = true;
   // Otherwise it has been rung, and is about to be heard.
   int32_t silent = kSilent;

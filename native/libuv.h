@@ -20,6 +20,7 @@ void uv_unref(uv_handle_s* handle);
 void uv_close(uv_handle_s* handle, uv_handle_cb onClose);
 void uv_walk(uv_loop_s* loop, void (*each)(uv_handle_s*, void* argument), void* argument);
 int uv_backend_fd(const uv_loop_s* loop);
+uint64_t uv_hrtime(void);
 
 int uv_idle_init(uv_loop_s* loop, uv_handle_s* idle);
 int uv_idle_start(uv_handle_s* idle, uv_handle_cb onTurn);
