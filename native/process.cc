@@ -145,44 +145,14 @@ int32_t* WordOf(const Napi::CallbackInfo& info) {
   return words.Data() + index;
 }
 
-// Of a thread that has waited in vain without sleep: where others want its core it comes back after their time slices, some milliseconds later, while a thread
-// that sleeps is woken at once. A rest that comes soon behind another one takes twice as long.
-class Rest {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  bool IsOver() const { return Clock::now() >= until_; }
-
-  void Begin(Clock::duration least) {
-    constexpr std::chrono::milliseconds kMost{500};
-    constexpr std::chrono::milliseconds kSoon{50};
-    const auto now = Clock::now();
-    last_ = now < until_ + kSoon ? std::min<Clock::duration>(2 * last_, kMost) : least;
-    until_ = now + last_;
-  }
-
-  void Forget() { until_ = {}; }
-
- private:
-  Clock::time_point until_;
-  Clock::duration last_{};
-};
-
 // awaitWord(words, index, expected, micros) -> whether the word is another one than expected. Waits for that until the time is over. It doesn't sleep, but lets
-// others have the core. Not at all where that was in vain lately.
+// others have the core.
 Napi::Value AwaitWord(const Napi::CallbackInfo& info) {
-  constexpr int kRestsInVain = 20;
-  static thread_local Rest rest;
   const std::atomic_ref word(*WordOf(info));
   const int32_t expected = info[2].ToNumber().Int32Value();
-  if (!rest.IsOver()) return Napi::Boolean::New(info.Env(), word.load() != expected);
-  const std::chrono::microseconds limit(info[3].ToNumber().Int64Value());
-  const auto end = Rest::Clock::now() + limit;
-  while (word.load() == expected && Rest::Clock::now() < end) sched_yield();
-  const bool has_come = word.load() != expected;
-  if (has_come) rest.Forget();
-  else rest.Begin(kRestsInVain * limit);
-  return Napi::Boolean::New(info.Env(), has_come);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(info[3].ToNumber().Uint32Value());
+  while (word.load() == expected && std::chrono::steady_clock::now() < end) sched_yield();
+  return Napi::Boolean::New(info.Env(), word.load() != expected);
 }
 
 // sleepOnWord(words, index, expected, limitMs): until it is woken, or the time is over. Not at all where the word isn't what is expected. futex(2).

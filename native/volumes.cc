@@ -37,6 +37,7 @@ void AddFile(Bytes bytes, uint64_t size, const std::vector<Extent>& extents, Rea
 // UDF. Of an optical disk, as those are that a double click opens.
 constexpr size_t kSector = 2048;
 constexpr size_t kTag = 16;
+constexpr size_t kMaps = 440;
 constexpr uint16_t kPartition = 5;
 constexpr uint16_t kVolume = 6;
 constexpr uint16_t kFile = 261;
@@ -57,8 +58,15 @@ bool IsTag(Bytes sector) {
   return static_cast<uint8_t>(std::accumulate(sector.begin(), sector.begin() + kTag, 0) - sector[kSum]) == sector[kSum];
 }
 
+// Where the sectors of files are.
+struct Partition {
+  uint64_t start = 0;
+  // It has descriptors, and short extents in these are of another one.
+  bool has_metadata = false;
+};
+
 // The lengths of attributes and of extents stand before both.
-void AddUdfFile(Bytes bytes, size_t at, uint64_t partition, Reading& reading) {
+void AddUdfFile(Bytes bytes, size_t at, const Partition& partition, Reading& reading) {
   constexpr uint8_t kRegular = 5;
   constexpr uint16_t kShort = 0;
   constexpr uint16_t kLong = 1;
@@ -73,21 +81,24 @@ void AddUdfFile(Bytes bytes, size_t at, uint64_t partition, Reading& reading) {
   if (form == kEmbedded) return AddFile(bytes, size, {{at + first, size}}, reading);
   std::vector<Extent> extents;
   const size_t step = form == kShort ? 8 : 16;
-  reading.is_foreign = reading.is_foreign || form > kLong || end > sector.size();
+  reading.is_foreign = reading.is_foreign || form > kLong || end > sector.size() || (form == kShort && partition.has_metadata);
   for (uint64_t next = first; next + step <= std::min<uint64_t>(end, sector.size()); next += step) {
     const uint32_t length = Word(sector, static_cast<size_t>(next));
     if (length == 0) break;
     // The two highest bits: nothing lies there, or what lies there says where the others are.
     reading.is_foreign = reading.is_foreign || length >> 30 != 0;
-    extents.push_back({(partition + Word(sector, static_cast<size_t>(next) + 4)) * kSector, length});
+    // Of another partition than the first one.
+    reading.is_foreign = reading.is_foreign || (form == kLong && Half(sector, static_cast<size_t>(next) + 8) != 0);
+    extents.push_back({(partition.start + Word(sector, static_cast<size_t>(next) + 4)) * kSector, length});
   }
   AddFile(bytes, size, extents, reading);
 }
 
 Reading ReadUdf(Bytes bytes, size_t files_max) {
   Reading reading;
-  std::optional<uint32_t> partition;
+  std::optional<uint32_t> first_sector;
   std::optional<uint32_t> sector_size;
+  Partition partition;
   std::vector<size_t> files;
   for (size_t at = 0; bytes.size() - at >= kSector && files.size() <= files_max; at += kSector) {
     const Bytes sector = bytes.subspan(at, kSector);
@@ -96,16 +107,22 @@ Reading ReadUdf(Bytes bytes, size_t files_max) {
     if (kind == kPartition) {
       const uint32_t said = Word(sector, 188);
       // It is there twice.
-      reading.is_foreign = reading.is_foreign || partition.value_or(said) != said;
-      partition = said;
+      reading.is_foreign = reading.is_foreign || first_sector.value_or(said) != said;
+      first_sector = said;
     } else if (kind == kVolume) {
       sector_size = Word(sector, 212);
+      const std::string_view maps = TextOf(sector.subspan(kMaps));
+      // Sectors are elsewhere than their numbers say.
+      const bool is_moved = maps.find("*UDF Sparable") != maps.npos || maps.find("*UDF Virtual") != maps.npos;
+      reading.is_foreign = reading.is_foreign || is_moved;
+      partition.has_metadata = partition.has_metadata || maps.find("*UDF Metadata") != maps.npos;
     } else {
       files.push_back(at);
     }
   }
-  reading.is_foreign = reading.is_foreign || !partition || sector_size != kSector;
-  for (const size_t at : files) AddUdfFile(bytes, at, partition.value_or(0), reading);
+  reading.is_foreign = reading.is_foreign || !first_sector || sector_size != kSector;
+  partition.start = first_sector.value_or(0);
+  for (const size_t at : files) AddUdfFile(bytes, at, partition, reading);
   return reading;
 }
 

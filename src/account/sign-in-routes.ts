@@ -116,7 +116,7 @@ export async function createSignIn(options: SignInOptions) {
     return strangers.ask([address, email], () => throttle.take(sql, attempts));
   }
 
-  /** Who knows the password is told that a code is missing. Guesses of it are counted by the account alone: they may come from its home. */
+  /** A client with the right password is told that a code is missing. Wrong codes are counted by the account alone, since a thief may guess from an address where the owner is signed in. */
   async function takeCode(
     own: Sql,
     userId: string,

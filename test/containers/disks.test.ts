@@ -187,6 +187,23 @@ const images: Record<string, [string, Buffer]> = {
   'an optical disk': ['infected', udf(wanted)],
   'an optical disk of words': ['clean', udf(words)],
   'a disk by UDF with other sectors': [foreign, udf(words, 512)],
+  'a disk by UDF with sectors that have moved': [
+    foreign,
+    changed(udf(words), (image) => void image.write('*UDF Sparable Partition', 33 * 2048 + 445)),
+  ],
+  'a disk by UDF with a partition for descriptors': [
+    foreign,
+    changed(udf(words), (image) => void image.write('*UDF Metadata Partition', 33 * 2048 + 445)),
+  ],
+  'a disk by UDF with a file of another partition': [
+    foreign,
+    changed(udf(words), (image) => {
+      // A long extent, and the partition that it is of.
+      image[34 * 2048 + 34] = 1;
+      image.writeUInt32LE(16, 34 * 2048 + 172);
+      image.writeUInt16LE(1, 34 * 2048 + 184);
+    }),
+  ],
 };
 
 t.test('all files of an image are looked at, or it is incomplete', async (t) => {

@@ -1,6 +1,7 @@
 // What threads share in memory. The ring of one scan thread: whose slot it is, and how the thread waits for its next scan and is woken, with one call of the kernel, and
 // none where it is awake. And which contents are being scanned: the supervisor has that memory as well, so a process that crashes can't lose it.
 import { readSync } from 'node:fs';
+import { performance } from 'node:perf_hooks';
 import { type ProcessAddon, processAddon } from '../../process-addon.js';
 
 /** One that a thread is at, and the next one. */
@@ -114,6 +115,9 @@ export class ThreadRing {
 export const ASLEEP = 3;
 /** After a scan the next one comes within this time, or not soon. */
 const AWAKE_US = 50;
+/** After a wait in vain the thread sleeps at once for so long, twice as long after each further one: where others want its core, who stays awake loses it for milliseconds. */
+const REST_MS = 1;
+const REST_MS_MOST = 500;
 /** A thread that is to end is woken. This is for one whose process ends without a word. */
 const LOOK_MS = 250;
 
@@ -136,9 +140,19 @@ export function sleeper(
   words: Int32Array,
   staysAwake: boolean,
   addon: Waking | null = processAddon(),
+  now: () => number = () => performance.now(),
 ): (seen: number) => void {
+  let restMs = 0;
+  let restsUntilMs = 0;
   return (seen) => {
-    if (staysAwake && addon?.awaitWord(words, TURN, seen, AWAKE_US)) return;
+    if (staysAwake && addon !== null && now() >= restsUntilMs) {
+      if (addon.awaitWord(words, TURN, seen, AWAKE_US)) {
+        restMs = 0;
+        return;
+      }
+      restMs = Math.min(Math.max(2 * restMs, REST_MS), REST_MS_MOST);
+      restsUntilMs = now() + restMs;
+    }
     Atomics.store(words, ASLEEP, 1);
     // Whoever changes the word from here on sees that, and what was changed before is seen by the call.
     if (addon === null) Atomics.wait(words, TURN, seen, LOOK_MS);

@@ -373,17 +373,28 @@ t.test('a thread that stays awake sees a change itself, and sleeps when none has
   t.equal(slept, 2, 'a thread that does not stay awake leaves the look to the kernel');
 });
 
-t.test('a thread that has stayed awake in vain does so no more for a while', async (t) => {
-  const addon = processAddon();
+t.test('a thread that has stayed awake in vain sleeps at once for a while, for longer each time', async (t) => {
   const words = new Int32Array(new SharedArrayBuffer(64));
-  const staysAwake = (): boolean => {
-    const begunMs = performance.now();
-    addon?.awaitWord(words, TURN, 0, 1_000);
-    return performance.now() - begunMs >= 1;
+  const comes: boolean[] = [];
+  let [nowMs, awake] = [1_000, 0];
+  const addon = {
+    wakeWord: (): void => undefined,
+    sleepOnWord: (): void => undefined,
+    awaitWord(): boolean {
+      awake += 1;
+      return comes.shift() ?? false;
+    },
   };
-  // It may have waited in vain before.
-  while (!staysAwake());
-  let awake = 0;
-  for (let wait = 0; wait < 300; wait += 1) if (staysAwake()) awake += 1;
-  t.ok(awake < 30, `it stayed awake ${awake} times of 300`);
+  const sleep = sleeper(words, true, addon, () => nowMs);
+  /** How often it stays awake in so many milliseconds. */
+  const awakeIn = (ms: number): number => {
+    awake = 0;
+    for (const endMs = nowMs + ms; nowMs < endMs; nowMs += 1) sleep(0);
+    return awake;
+  };
+  t.equal(awakeIn(31), 5, 'after 1, 2, 4, 8 and 16 ms');
+  t.equal(awakeIn(10_000), 24, 'after half a second at most');
+  nowMs += 500;
+  comes.push(true, false, true, false);
+  t.equal(awakeIn(4), 4, 'once the word has changed it begins anew');
 });
