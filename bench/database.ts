@@ -5,7 +5,7 @@ import { copyFile, mkdir, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
-import { logicalSignatures } from './logical.js';
+import { extendedSignatures, logicalSignatures } from './logical.js';
 
 const LINES_PER_WRITE = 10_000;
 const MD5_BYTES = 16;
@@ -22,6 +22,7 @@ export interface Generated {
   /** Of sections of Windows programs, likewise. */
   readonly sectionHashes?: number;
   readonly logical?: number;
+  readonly extended?: number;
 }
 
 /** Copies the folder's files, `.gz` unpacked, without what is in folders of it, which no engine reads either, and adds signatures that are made up. */
@@ -37,13 +38,15 @@ export async function makeDatabase(source: string, generated: Generated, target:
       await pipeline(createReadStream(path), createGunzip(), unpacked);
     }
   }
-  const { hashes = 0, fileHashes = 0, sectionHashes = 0, logical = 0 } = generated;
+  const { hashes = 0, fileHashes = 0, sectionHashes = 0, logical = 0, extended = 0 } = generated;
   await writeLines(join(target, 'generated.hsb'), hashes, (index) => {
     const digest = createHash('sha256').update(`bench ${index}`).digest('hex');
     return `${digest}:${1_000 + (index % 1_000_000)}:Bench.Generated-${index}:73`;
   });
   const lines = logicalSignatures(logical);
   await writeLines(join(target, 'generated.ldb'), logical, () => String(lines.next().value));
+  const others = extendedSignatures(extended);
+  await writeLines(join(target, 'generated.ndb'), extended, () => String(others.next().value));
   await writeMixed(target, ['hdb', 'hsb'], fileHashes, (digest, size, name) => `${digest}:${size}:${name}`);
   await writeMixed(target, ['mdb', 'msb'], sectionHashes, (digest, size, name) => `${size}:${digest}:${name}`);
 }

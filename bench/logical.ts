@@ -1,4 +1,4 @@
-// Made-up logical signatures for the bench: as many strings, wildcards and regular expressions as real ones have, of text and of code that clean contents have too, and never all of it.
+// Made-up logical and extended signatures for the bench: as many strings, wildcards and regular expressions as real ones have, of text and of code that clean contents have too, and never all of it.
 import { type Cipher, createCipheriv, createHash } from 'node:crypto';
 
 const SEED_BYTES = 16;
@@ -105,9 +105,28 @@ function signatureOf(draw: Draw, index: number): string {
   return `Bench.Logical-${index};Engine:81-255,Target:${targetOf(draw)};${logic.join('&')};${parts.join(';')}`;
 }
 
-function targetOf(draw: Draw): number {
+/** Of extended ones. */
+const EXTENDED_TARGETS = [
+  [1, 65],
+  [0, 20],
+  [2, 10],
+  [3, 3],
+  [7, 2],
+] as const;
+
+/** One line of an `.ndb`, likewise. */
+export function* extendedSignatures(count: number): Generator<string> {
+  const draw = new Draw('extended signatures');
+  for (let index = 0; index < count; index += 1) {
+    const usual = draw.below(2) === 0 ? wordsOf(draw) : codeOf(draw);
+    const own = draw.bytes(10 + draw.below(14)).toString('hex');
+    yield `Bench.Extended-${index}:${targetOf(draw, EXTENDED_TARGETS)}:*:${usual}${own}`;
+  }
+}
+
+function targetOf(draw: Draw, targets: readonly (readonly [target: number, share: number])[] = TARGETS): number {
   let left = draw.below(100);
-  for (const [target, share] of TARGETS) {
+  for (const [target, share] of targets) {
     left -= share;
     if (left < 0) return target;
   }
@@ -116,10 +135,14 @@ function targetOf(draw: Draw): number {
 
 /** A name of its own within words: where strings begin alike, all of those are asked at each place that does. */
 function textOf(draw: Draw): string {
+  const text = wordsOf(draw);
+  return `${text}${draw.of(['', '', '', '::i', '::w', '::wa'])}`;
+}
+
+function wordsOf(draw: Draw): string {
   const name = Array.from({ length: 3 + draw.below(6) }, () => String.fromCharCode(97 + draw.below(26))).join('');
   const words = Array.from({ length: 1 + draw.below(3) }, () => draw.of(WORDS));
-  const modifier = draw.of(['', '', '', '::i', '::w', '::wa']);
-  return `${Buffer.from([name, ...words].join('')).toString('hex')}${modifier}`;
+  return Buffer.from([name, ...words].join('')).toString('hex');
 }
 
 /** Code behind a constant of its own, with what is between the pieces left open. */

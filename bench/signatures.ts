@@ -6,12 +6,19 @@ import { ownSignaturesDirectory } from '../src/paths.js';
 import { makeDatabase } from './database.js';
 
 const count = z.coerce.number().int().min(0);
-const settings = z.object({ logical: count, fileHashes: count, sectionHashes: count, beside: z.string() });
+const settings = z.object({
+  logical: count,
+  extended: count,
+  fileHashes: count,
+  sectionHashes: count,
+  beside: z.string(),
+});
 
 const command = new Command('npm run bench:signatures --')
   .description('Makes a folder of signatures for the benches: made-up ones, the same on each machine.')
   .argument('<dir>', 'the folder, which is not there yet')
   .option('--logical <count>', 'logical signatures: strings, wildcards, regular expressions', '39000')
+  .option('--extended <count>', 'extended signatures, of one pattern each; ClamAV has some ten thousands', '0')
   .option('--file-hashes <count>', 'hashes of files; ClamAV has 2.3 million', '228000')
   .option('--section-hashes <count>', 'hashes of sections of programs; ClamAV has 4.2 million', '0')
   .option('--beside <dir>', 'signatures that are copied beside them, .gz unpacked', ownSignaturesDirectory)

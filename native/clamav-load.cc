@@ -66,13 +66,14 @@ struct Loading {
 // Programs are asked for by the names of their files, then by those of the logical signatures that make them run.
 bool Takes(Loading& loading, std::string_view kind, const char* name, bool official) {
   const bool logical = kind == "ldb" && name != nullptr;
+  const bool body = logical || (kind == "ndb" && name != nullptr);
   const bool program = kind == "cbc" && name != nullptr;
   gates::Names* behind = loading.behind_gates;
   switch (loading.taken) {
     case Taken::kAll:
       return true;
     case Taken::kUngated:
-      if (logical && behind->Contains(name)) {
+      if (body && behind->Contains(name)) {
         behind->Meet(name, official);
       } else if (program && behind->ContainsProgram(name)) {
         behind->MeetProgram(name);
@@ -82,7 +83,7 @@ bool Takes(Loading& loading, std::string_view kind, const char* name, bool offic
       loading.left_out++;
       return false;
     case Taken::kMet:
-      return logical && behind->Met(name);
+      return body && behind->Met(name);
     case Taken::kPrograms:
       return program ? !behind->ContainsProgram(name) : logical && !behind->Contains(name);
     case Taken::kAllPrograms:
@@ -309,7 +310,10 @@ class Loader {
     facts_.signature_count += loading_.programs;
     loading_.taken = Taken::kMet;
     loading_.counts = true;
-    if (!of_programs) LoadOwn(engine_.get(), request_.gates->shares[share], &facts_.signature_count);
+    if (!of_programs) {
+      LoadOwn(engine_.get(), request_.gates->shares[share], &facts_.signature_count);
+      LoadOwn(engine_.get(), gates::ExtendedOf(request_.gates->shares[share]), &facts_.signature_count);
+    }
     loading_.progress.HasRead();
   }
 
@@ -370,8 +374,11 @@ class Loader {
   // Signatures whose gates are likely to hit are in smaller shares.
   bool IsSeldomAsked(size_t share) const {
     constexpr uintmax_t kBytesOften = 2 << 20;
+    const std::string& logical = request_.gates->shares[share];
     std::error_code error;
-    return std::filesystem::file_size(request_.gates->shares[share], error) > kBytesOften && !error;
+    const uintmax_t bytes = std::filesystem::file_size(logical, error);
+    const uintmax_t more = error ? 0 : std::filesystem::file_size(gates::ExtendedOf(logical), error);
+    return !error && bytes + more > kBytesOften;
   }
 
   class Working {

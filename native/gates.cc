@@ -165,24 +165,35 @@ std::optional<size_t> NameSet::Find(std::string_view name) const {
   return low;
 }
 
+std::string ExtendedOf(std::string_view logical) {
+  constexpr std::string_view kEnd = ".ldb";
+  return std::string(logical.substr(0, logical.size() - std::min(logical.size(), kEnd.size()))) + ".ndb";
+}
+
 Names::Names(const GateFiles& files) : names_({}) {
   std::vector<std::string> names;
-  for (size_t share = 0; share < files.shares.size(); share++) {
-    const std::string& path = files.shares[share];
-    const bool of_programs = (files.program_shares >> share & 1) != 0;
-    uint64_t& count = counts_.emplace_back(0);
+  // Calls with what stands before the delimiter, and what stands behind it. Returns how many lines there are.
+  const auto read = [](const std::string& path, char delimiter, const auto& each) {
+    uint64_t count = 0;
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       if (line.starts_with('#')) continue;
       count++;
-      const size_t end = line.find(';');
-      if (!of_programs) {
-        names.push_back(line.substr(0, end));
-      } else if (end != std::string::npos) {
-        programs_.emplace(line.substr(0, end), Program{line.substr(end + 1)});
-      }
+      const size_t end = std::min(line.find(delimiter), line.size());
+      each(line.substr(0, end), line.substr(std::min(end + 1, line.size())));
     }
     if (!file.eof()) throw LoadError("Cannot read the signatures behind gates in " + path);
+    return count;
+  };
+  for (size_t share = 0; share < files.shares.size(); share++) {
+    const std::string& path = files.shares[share];
+    if ((files.program_shares >> share & 1) != 0) {
+      counts_.push_back(read(path, ';', [&](std::string name, std::string trigger) { programs_.emplace(std::move(name), Program{std::move(trigger)}); }));
+      continue;
+    }
+    const auto note = [&](std::string name, const std::string&) { names.push_back(std::move(name)); };
+    const uint64_t logical = read(path, ';', note);
+    counts_.push_back(logical + read(ExtendedOf(path), ':', note));
   }
   names_ = NameSet({names.begin(), names.end()});
   facts_.resize(names_.size());

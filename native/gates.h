@@ -128,7 +128,10 @@ class NameSet {
   std::vector<uint32_t> begins_;
 };
 
-// The logical signatures and the programs behind gates, by their names, while the engines load.
+// The extended signatures of a share lie beside its logical ones.
+std::string ExtendedOf(std::string_view logical);
+
+// The signatures and the programs behind gates, by their names, while the engines load.
 class Names {
  public:
   // Reads the names in the shares; throws LoadError.

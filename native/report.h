@@ -22,7 +22,7 @@ struct Limits {
   uint64_t max_temporary_bytes = 4ULL << 30;
 };
 
-// Gates: body signatures of which one hits in every content that a logical signature matches, and the logical signatures
+// Gates: body signatures of which one hits in every content that a logical or extended signature matches, and these signatures
 // themselves, shared out among engines that look only then.
 struct GateFiles {
   std::string gates;
@@ -33,7 +33,7 @@ struct GateFiles {
   uint32_t gate_count;
   // Which shares look only where two gates have hit (gates.h).
   std::string conditions;
-  // Each has an engine of its own.
+  // Files of logical signatures, beside which there is one of extended ones. Each share has an engine of its own.
   std::vector<std::string> shares;
   std::vector<std::string> supports;
   std::vector<std::string> programs;

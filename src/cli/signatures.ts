@@ -129,9 +129,9 @@ function gateLines({ gated, gates, kept, noisy, windows }: GateFacts): string[] 
   const reasons = Object.entries(kept).map(([reason, count]) => `${count} (${reason})`);
   const others = reasons.length === 0 ? 'none' : reasons.join(', ');
   return [
-    `${gated} logical signatures are behind ${gates} gates, ${noisy} gates were given up as noisy`,
+    `${gated} signatures are behind ${gates} gates, ${noisy} gates were given up as noisy`,
     `${windows} windows of clean files were learned`,
-    `Logical signatures that every content is asked about: ${others}`,
+    `Signatures that every content is asked about: ${others}`,
   ];
 }
 
@@ -226,7 +226,7 @@ export async function signaturesTune(paths: readonly string[], env: NodeJS.Proce
 }
 
 function describe({ contents, learned, facts }: TuneResult): string {
-  return `${contents} files, ${learned} windows learned: ${facts.gated} logical signatures are behind ${facts.gates} gates now`;
+  return `${contents} files, ${learned} windows learned: ${facts.gated} signatures are behind ${facts.gates} gates now`;
 }
 
 async function filesIn(paths: readonly string[]): Promise<Buffer[]> {

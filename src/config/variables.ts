@@ -85,7 +85,7 @@ export const table = {
   hasGates: initially(
     'ENGINE_GATES',
     'on',
-    'on: logical signatures are asked only where bytes that they need are found (gates): the same verdicts for less work; off: one engine looks at everything',
+    'on: logical and extended signatures are asked only where bytes that they need are found (gates): the same verdicts for less work; off: one engine looks at everything',
     onOrOff,
   ),
   /** Separated like those of PATH. */

@@ -262,12 +262,12 @@ function addGates(
   const statistics = () => gates()?.statistics() ?? null;
   figures.gauge(
     'sluice_gates_signatures',
-    'Logical signatures behind gates; 0: there are no gates.',
+    'Logical and extended signatures behind gates; 0: there are no gates.',
     () => gates()?.gated ?? 0,
   );
   figures.gauge(
     'sluice_gates_kept',
-    'Logical signatures that every content is asked about, by why they have no gate.',
+    'Logical and extended signatures that every content is asked about, by why they have no gate.',
     () => Object.entries(gates()?.kept ?? {}).map(([reason, count]) => ({ labels: { reason }, value: count ?? 0 })),
   );
   figures.gauge(

@@ -30,7 +30,7 @@ t.test('what clean files have is no gate any more, after one pass', async (t) =>
     empty: '',
   });
   const tuned = await run(t, ['tune', files], env);
-  t.match(tuned, { code: 0, stdout: /^2 files, \d+ windows learned: 1 logical signatures are behind 1 gates now\n$/ });
+  t.match(tuned, { code: 0, stdout: /^2 files, \d+ windows learned: 1 signatures are behind 1 gates now\n$/ });
   t.match(
     (await run(t, ['status'], env)).stdout,
     /behind 1 gates, 0 gates were given up as noisy\n[1-9]\d windows of clean files were learned/,
@@ -85,7 +85,7 @@ t.test('on a terminal each of its three phases shows where it is', (t) => {
   const command = `${process.execPath} ${mainPath} signatures tune ${databaseFolder(t, { one: 'x', other: 'y' })}`;
   const screen = execFileSync('script', ['-qec', command, '/dev/null'], { env, encoding: 'utf8' });
   t.match(screen, /Listing what gates can be made of [^\n]* 0%.*Scanning [^\n]*2 files.*Making gates for 0s/s);
-  t.match(screen, /2 files, 0 windows learned: 256 logical signatures/);
+  t.match(screen, /2 files, 0 windows learned: 256 signatures/);
   t.end();
 });
 

@@ -1,8 +1,9 @@
 // The signatures that ship, by both engines: each fires on what it is made for, spares what is close to it, and EICAR follows its standard.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import type { Expression } from '../../src/engine/clamav/gates/expression.js';
 import { CELLS } from '../../src/engine/clamav/gates/prior.js';
-import { type Expression, parseSignature } from '../../src/engine/clamav/gates/signature.js';
+import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
 import { ownRulesDirectory, ownSignaturesDirectory } from '../../src/paths.js';
 import { gzip, mail, nestedZip, tar, zip } from '../fixtures/archives.js';
 import { startEngine } from '../fixtures/engines.js';

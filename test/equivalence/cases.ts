@@ -19,7 +19,7 @@ export interface Cases {
 
 /** What all processes of a comparison make their contents of. */
 export interface CasesOrder {
-  /** Of a file with a logical signature in each line. */
+  /** Of a file with a logical or extended signature in each line. */
   readonly linesPath: string;
   /** More of such lines. */
   readonly triggers: readonly string[];

@@ -30,7 +30,7 @@ process.on('disconnect', () => process.exit());
 const made = store === null ? {} : (await prepareGates([database], store)).options;
 // Time must not decide between them.
 const limits = { ...defaultEngineLimits, maxScanTimeMs: 600_000 };
-await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, singlePass, ...made });
+await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, ...made, singlePass });
 const cases = casesOf(casesOrder);
 
 function lookAt(number: number): string {

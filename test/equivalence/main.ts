@@ -1,4 +1,4 @@
-// `npm run equivalence -- --database FOLDER`: an engine with gates against one without, on contents made for each logical signature and on clean files.
+// `npm run equivalence -- --database FOLDER`: an engine with gates against one without, on contents made for each logical and extended signature and on clean files.
 import {
   copyFileSync,
   existsSync,
@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SingleBar } from 'cli-progress';
 import { Command } from 'commander';
+import { nameOf } from '../../src/engine/clamav/gates/signature.js';
 import { whole } from '../fixtures/option-values.js';
 import { type Cases, casesOf } from './cases.js';
 import { type Looker, startLooker } from './looker-process.js';
@@ -59,7 +60,7 @@ interface State {
 function readOptions(): Options {
   return new Command('equivalence')
     .description(
-      'Compares an engine with gates with one without, on contents made for each logical signature and on clean files.',
+      'Compares an engine with gates with one without, on contents made for each logical and extended signature and on clean files.',
     )
     .requiredOption('--database <folder>', 'the signatures')
     .option('--clean <path...>', 'folders of clean files', ['/usr/share/clamav-testfiles', '/usr'])
@@ -160,7 +161,7 @@ async function compareSlice(comparison: Comparison, cases: Cases, plain: Looker,
 }
 
 async function compare(options: Options, state: State, logical: Logical, clean: readonly string[]): Promise<void> {
-  const names = new Set([...logical.lines, ...logical.triggers].map((line) => line.slice(0, line.indexOf(';'))));
+  const names = new Set([...logical.lines, ...logical.triggers].map(nameOf));
   const fired = new Set(state.fired);
   const bar = new SingleBar({
     format: '{bar} {percentage}% {value} of about {total}, {differences} differences, {eta_formatted}',
@@ -170,9 +171,10 @@ async function compare(options: Options, state: State, logical: Logical, clean: 
     const database = join(folder, 'database');
     const lines = linesOfSlice(logical.lines, state.slice, state.slices);
     writeSlice(logical, lines, database);
+    writeFileSync(join(folder, 'lines'), lines.join('\n'), 'latin1');
     const cleanFiles = clean.filter((_, index) => index % state.slices === state.slice);
     const order = {
-      linesPath: join(database, 'slice.ldb'),
+      linesPath: join(folder, 'lines'),
       triggers: linesOfSlice(logical.triggers, state.slice, state.slices),
       cleanFiles,
       seed: state.seed,
@@ -212,7 +214,7 @@ async function main(): Promise<void> {
   const logical = await readLogical(options.database);
   const clean = cleanFilesIn(options.clean, options.cleanFiles);
   const { seed, slices } = state;
-  process.stdout.write(`seed ${seed}; ${logical.lines.length} logical signatures in ${slices} slices\n`);
+  process.stdout.write(`seed ${seed}; ${logical.lines.length} signatures in ${slices} slices\n`);
   await compare(options, state, logical, clean);
   process.stdout.write(
     `${state.compared} compared, ${state.infected} infected, content was made for ${state.makeable} signatures, ` +

@@ -6,7 +6,7 @@ import t from 'tap';
 import { defaultEngineLimits, type EngineAnswer, gateStatistics, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { learnNoise } from '../../src/engine/clamav/gates/noise.js';
 import { type PreparedGates, type PrepareOptions, prepareGates } from '../../src/engine/clamav/gates/prepare.js';
-import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
+import { nameOf, parseSignature } from '../../src/engine/clamav/gates/signature.js';
 import { readAnswer, usualPolicy, type Verdict } from '../../src/engine/verdict.js';
 import { bundle, mail, tar, zip } from '../fixtures/archives.js';
 import { temporaryFolder } from '../fixtures/folder.js';
@@ -55,6 +55,24 @@ const SIGNATURES = [
   `Test.Twin;${ENGINE},Target:0;0;${hex('the second twin')}`,
 ];
 
+/** Extended ones, for programs and documents. */
+const EXTENDED = [
+  `Test.Extended:1:*:${hex('a program of an extended one')}`,
+  `Test.Entered:1:EP+0:${hex('where an extended one begins')}`,
+  `Test.Opened:1:*:${hex('an open')}??(${hex('e')}|${hex('f')})${hex('nded one')}{2-5}${hex('with more behind')}`,
+  `Test.Written:2:*:${hex('a document of an extended one')}`,
+  `Test.Levels:1:S0+8,16:${hex('for engines of some levels')}:81:255`,
+  `Test.Outdated:1:*:${hex('for engines of other levels')}:1:2`,
+];
+
+/** They stay in the engine that sees every content. */
+const UNGATED = [
+  `Test.Body:0:*:${hex('a plain body')}`,
+  `Test.Hypertext:3:*:${hex('<p>a page of an extended one')}`,
+  // Has the name of a logical one.
+  `Test.Exactly:1:*:${hex('a program like another one')}`,
+];
+
 function parsed(line: string) {
   const found = parseSignature(line);
   if (!found.understood) throw new Error(`${line}: ${found.reason}`);
@@ -79,8 +97,8 @@ async function loadGated(
     directories,
     temporaryDirectory: temporaryFolder(t),
     limits: defaultEngineLimits,
-    singlePass,
     ...gates.options,
+    singlePass,
   };
   return { ...gates, count: (await loadEngine(options)).signatureCount };
 }
@@ -92,7 +110,9 @@ function verdictOf(answer: EngineAnswer): Verdict {
 /** What each signature matches, that spoiled, and both inside of others. */
 function contents(): Buffer[] {
   const random = generator(1);
-  const made = SIGNATURES.flatMap((line) => satisfying(parsed(line), line)?.content ?? []);
+  const made = [...SIGNATURES, ...EXTENDED, ...UNGATED].flatMap(
+    (line) => satisfying(parsed(line), line)?.content ?? [],
+  );
   const plain = [
     ...made,
     ...made.map((content) => spoiled(content, random)),
@@ -159,13 +179,9 @@ for (const singlePass of [true, false]) {
   t.test(`the verdicts are those of one engine, in ${singlePass ? 'one pass' : 'two passes'}`, async (t) => {
     const folder = databaseFolder(t, {
       'a.ldb': `${SIGNATURES.join('\n')}\n`,
-      'b.ndb': bodySignature('Test.Body', 'a plain body'),
+      'b.ndb': `${[...EXTENDED, ...UNGATED].join('\n')}\n`,
     });
-    const all = [
-      ...contents(),
-      Buffer.from('a plain body'),
-      Buffer.from('a plain body, first of both, second of both'),
-    ];
+    const all = [...contents(), Buffer.from('a plain body, first of both, second of both')];
     const count = await loadPlain(t, [folder]);
     const before = all.map((content) => verdictOf(scanBuffer(content)));
     const gated = await loadGated(t, [folder], undefined, singlePass);
@@ -174,14 +190,14 @@ for (const singlePass of [true, false]) {
     for (const [index, verdict] of before.entries())
       t.same(after[index], verdict, all[index]?.toString('latin1', 0, 80) ?? '');
     const found = new Set(before.map((verdict) => (verdict.kind === 'infected' ? verdict.virusName : '')));
-    const names = SIGNATURES.map((line) => `${line.split(';')[0]}.UNOFFICIAL`);
-    // The one for old engines is for nobody here, and that inside of a zip has to be met there.
+    const names = [...SIGNATURES, ...EXTENDED, ...UNGATED].map((line) => `${nameOf(line)}.UNOFFICIAL`);
+    // Those for other engines are for nobody here, and that inside of a zip has to be met there.
     t.same(
       names.filter((name) => !found.has(name)),
-      ['Test.Old.UNOFFICIAL'],
+      ['Test.Old.UNOFFICIAL', 'Test.Outdated.UNOFFICIAL'],
       'every signature was matched',
     );
-    t.match(gated.facts, { gated: 29, kept: { 'no gate': 1, 'same name': 2 } });
+    t.match(gated.facts, { gated: 34, kept: { 'no gate': 1, 'same name': 4, 'few of a kind': 2 } });
     const statistics = gateStatistics();
     t.equal(statistics?.scans, all.length + 1, 'the self-test counts too');
     t.ok((statistics?.secondLooks ?? 0) > (statistics?.inVain ?? 0));
@@ -189,22 +205,29 @@ for (const singlePass of [true, false]) {
 }
 
 t.test('names are those that the databases have, and what is ignored stays so', async (t) => {
+  const extended = ['Official', 'Ignored'].map((name) => `Test.${name}Too:1:*:${hex(`an extended one, ${name}`)}`);
   const official = `Test.Official;${ENGINE},Target:0;0;${hex('an official one')}\nTest.Ignored;${ENGINE},Target:0;0;${hex('an ignored one')}\n`;
   const folder = databaseFolder(t, {
-    'a.cud': bundle({ 'a.ldb': official }),
+    'a.cud': bundle({ 'a.ldb': official, 'a.ndb': `${extended.join('\n')}\n` }),
     'b.ldb': `Test.Own;${ENGINE},Target:0;0;${hex('one of our own')}\n`,
-    'c.ign2': 'Test.Ignored\n',
+    'c.ign2': 'Test.Ignored\nTest.IgnoredToo\n',
   });
-  const texts = ['an official one', 'an ignored one', 'one of our own'].map((text) => Buffer.from(`  ${text} `));
+  const texts = [
+    ...['an official one', 'an ignored one', 'one of our own'].map((text) => Buffer.from(`  ${text} `)),
+    ...extended.map((line) => satisfying(parsed(line), line)?.content ?? Buffer.alloc(0)),
+  ];
   await loadPlain(t, [folder]);
   const before = texts.map((text) => verdictOf(scanBuffer(text)));
   const { facts } = await loadGated(t, [folder]);
-  t.equal(facts.gated, 3);
+  t.equal(facts.gated, 5);
   t.same(
     texts.map((text) => verdictOf(scanBuffer(text))),
     before,
   );
-  t.equal(before[1]?.kind, 'clean');
+  t.same(
+    before.map((verdict) => (verdict.kind === 'infected' ? verdict.virusName : null)),
+    ['Test.Official.UNOFFICIAL', null, 'Test.Own.UNOFFICIAL', 'Test.OfficialToo.UNOFFICIAL', null],
+  );
 });
 
 t.test('signatures for mails alone need no gate, and those without any need no second engine', async (t) => {

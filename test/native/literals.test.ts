@@ -44,7 +44,7 @@ async function load(
 ): Promise<{ readonly files: GateFiles; readonly engine: PreparedEngine }> {
   const made = (await prepareGates([folder], store, { prior: null })).options;
   if (made.gates === null) throw new Error('There are no gates');
-  const options = { temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits, singlePass, ...made };
+  const options = { temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits, ...made, singlePass };
   return { files: made.gates, engine: await loadEngine({ directories: [folder], ...options }) };
 }
 

@@ -60,7 +60,7 @@ export interface LoadOptions {
   readonly windows?: Float64Array;
 }
 
-/** Files of gates and of the logical signatures behind them (clamav/gates/). */
+/** Files of gates and of the signatures behind them (clamav/gates/). */
 export interface GateFiles {
   /** Body signatures; each is named after its number and the shares that must look when it hits. */
   readonly gates: string;
@@ -71,7 +71,7 @@ export interface GateFiles {
   readonly gateCount: number;
   /** Which shares look only where a gate of each of several sets has hit (native/gates.h). */
   readonly conditions: string;
-  /** Logical signatures: each share has an engine of its own, which takes second looks. */
+  /** Files of logical signatures, with one of extended ones beside each (.ndb): each share has an engine of its own, which takes second looks. */
   readonly shares: readonly string[];
   /** What each of these engines needs beside its signatures. */
   readonly supports: readonly string[];

@@ -1,10 +1,8 @@
 // The ClamAV engine: libclamav with the databases of the folders, and the operator's YARA rules beside it.
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
-import { extname } from 'node:path';
 import { messageOfError } from '../../error-text.js';
-import { dailyBuiltAt, databaseFiles, readContainerHeader } from '../databases.js';
+import { dailyBuiltAt } from '../databases.js';
 import { type BuildOrder, type BuiltEngine, defineEngine, type Gates, servingNow } from '../engine.js';
 import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/engine.js';
 import {
@@ -17,6 +15,7 @@ import {
 } from './addon.js';
 import { learnNoise, noiseShare } from './gates/noise.js';
 import { type PreparedGates, prepareGatesApart, windowsForGatesApart } from './gates/prepare.js';
+import { isSinglePassFaster } from './single-pass.js';
 
 /** Share of the deadline after which libclamav gives up by itself; content with encrypted members is scanned twice (native/). */
 const DEADLINE_SHARE = 0.45;
@@ -168,55 +167,4 @@ function rulesIdentity(rules: LoadedRules | null): readonly string[] | null {
 
 function identityOf(facts: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
-}
-
-/**
- * The pass for them alone costs 6 ns a byte, however few they are. Beside the others each one makes the other pass a little slower:
- * with 2,000 (half random, half machine code) both ways took about as long, with 8,000 one pass took up to a third longer.
- */
-const BODY_SIGNATURES_MAX = 2_048;
-/** A container counts with all signatures that its header tells of, and those may all begin alike. ClamAV's programs are some ninety. */
-const IN_CONTAINERS_MAX = 128;
-/** In one pass, all that begin alike are compared wherever their beginning lies: 2,000 of them took 35 times as long. */
-const BEGINNING_BYTES = 3;
-const ALIKE_MAX = 16;
-/** Plain text, a line for each. */
-const BODY_EXTENSIONS = new Set(['.ndb', '.ndu', '.db', '.sdb']);
-/** Larger files are not read for it: a line has rarely more than 500 bytes. */
-const BYTES_MAX = BODY_SIGNATURES_MAX * 512;
-
-/**
- * Whether libclamav should match the signatures of the folders in one pass. By default it takes two over each layer: one for body signatures of any kind of file
- * that have no wildcards, and one for all others. Rejects when a folder can't be read.
- */
-export async function isSinglePassFaster(directories: readonly string[]): Promise<boolean> {
-  const beginnings = new Map<string, number>();
-  let [count, inContainers] = [0, 0];
-  for (const directory of directories) {
-    for (const path of await databaseFiles(directory)) {
-      inContainers += (await readContainerHeader(path))?.signatureCount ?? 0;
-      const patterns = BODY_EXTENSIONS.has(extname(path).toLowerCase()) ? await readPatterns(path) : [];
-      if (patterns === null) return false;
-      for (const pattern of patterns) {
-        const beginning = pattern.slice(0, 2 * BEGINNING_BYTES).toLowerCase();
-        const alike = (beginnings.get(beginning) ?? 0) + 1;
-        // Shorter ones are refused where there are two passes, and stay refused.
-        if (alike > ALIKE_MAX || beginning.length < 2 * BEGINNING_BYTES) return false;
-        beginnings.set(beginning, alike);
-      }
-      count += patterns.length;
-      if (count > BODY_SIGNATURES_MAX || inContainers > IN_CONTAINERS_MAX) return false;
-    }
-  }
-  return true;
-}
-
-/** Hexadecimal digits and wildcards. Null: the file is too large to have few. */
-async function readPatterns(path: string): Promise<readonly string[] | null> {
-  if ((await stat(path)).size > BYTES_MAX) return null;
-  const lines = (await readFile(path, 'latin1')).split(/\r?\n/).filter((line) => line !== '' && !line.startsWith('#'));
-  // `Name=Pattern`, or `Name:Target:Offset:Pattern` and more.
-  return lines.map(
-    (line) => (path.toLowerCase().endsWith('.db') ? line.split('=') : line.split(':').slice(2))[1] ?? '',
-  );
 }

@@ -1,6 +1,6 @@
 // When all signatures are matched in one pass: by how many of them are body signatures, as far as the files tell.
 import t from 'tap';
-import { isSinglePassFaster } from '../../../src/engine/clamav/engine.js';
+import { isSinglePassFaster } from '../../../src/engine/clamav/single-pass.js';
 import { ownSignaturesDirectory } from '../../../src/paths.js';
 import { bodySignature, databaseFolder } from '../../native/engine.js';
 

@@ -1,8 +1,9 @@
 // Gates: which can stand for a stretch of a pattern (windows of its fixed bytes, or where those are too few, the stretch with its wildcards), which tell
 // nothing, which are looked for outside of libclamav, and the necessary-set rule: at least one of them hits in every content that a logical signature matches.
+import type { Expression } from './expression.js';
 import {
   type Cell,
-  type Expression,
+  isExtended,
   type LogicalSignature,
   type Run,
   runsOf,
@@ -234,17 +235,28 @@ function areRelocations(bytes: Uint8Array, start: number): boolean {
   return count >= RELOCATIONS_MIN;
 }
 
-/** Kinds of files that have many plain gates (native/literals.h): programs for Windows, and compound files. Where there are a few hundred gates libclamav's matcher takes no longer for them. */
-const TARGETS = [1, 2];
+/** Kinds of files that have many plain gates: programs for Windows, and compound files. Where there are a few hundred libclamav's matcher takes no longer for them. */
+const MANY_GATES = [1, 2];
+/** All kinds have as many as there are extended signatures. */
+const EXTENDED_MANY = 2_000;
+const OF_ANY = /^[^:]+:0:/;
+
+/** Where plain gates cost next to nothing. Extended signatures are gated for these alone: elsewhere the gate would cost what its signature does. */
+export function targetsOfLiterals(lines: readonly string[]): ReadonlySet<number> {
+  const ofAny = lines.reduce((count, line) => count + Number(isExtended(line) && OF_ANY.test(line)), 0);
+  return new Set(ofAny < EXTENDED_MANY ? MANY_GATES : [0, ...MANY_GATES]);
+}
+
 /** Of 6 to 64 bytes. */
 const PLAIN = /^(?:[0-9a-f]{2}){6,64}$/;
 
-export const hasLiterals = (target: number): boolean => TARGETS.includes(target);
-
-/** Indexes. The longest of each kind stays: libclamav cuts content into pieces that overlap by the length of its longest signature. */
-export function literalsAmong(gates: readonly Gate[]): ReadonlySet<number> {
+/**
+ * Those that are looked for outside of libclamav's matcher (native/literals.h), by their indexes; `targets`: the kinds of files where there are many. The longest of each kind
+ * stays: libclamav cuts content into pieces that overlap by the length of its longest signature.
+ */
+export function literalsAmong(gates: readonly Gate[], targets: Iterable<number>): ReadonlySet<number> {
   const found = new Set<number>();
-  for (const target of TARGETS) {
+  for (const target of targets) {
     const ours = [...gates.entries()].filter(
       ([, gate]) => gate.target === target && gate.offset === '*' && PLAIN.test(gate.pattern),
     );

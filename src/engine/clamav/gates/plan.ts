@@ -1,33 +1,38 @@
-// Which logical signatures are gated, by which gates, and how they are shared out among the engines that take second looks.
+// Which signatures are gated, logical and extended ones, by which gates, and how they are shared out among the engines that take second looks.
 import {
   beginnings,
   type Cost,
   countDifferent,
   type Gate,
-  hasLiterals,
   isEverywhere,
   keptChoice,
   keyOf,
   literals,
+  literalsAmong,
   needOf,
   openForms,
+  targetsOfLiterals,
 } from './candidates.js';
 import { CELLS, type Prior } from './prior.js';
-import { type LogicalSignature, parseSignature, type Reason } from './signature.js';
+import { type LogicalSignature, nameOf, parseSignature, type Reason } from './signature.js';
 
-/** Why a logical signature stays in the first engine. */
-export type KeptReason = Reason | 'handler' | 'same name' | 'no gate' | 'program';
+/** Why a signature stays in the first engine. */
+export type KeptReason = Reason | 'handler' | 'same name' | 'few of a kind' | 'no gate' | 'program';
 
 export interface Plan {
   readonly gates: readonly PlannedGate[];
+  /** Indexes of those that are looked for outside of libclamav's matcher. */
+  readonly literals: ReadonlySet<number>;
   readonly conditions: readonly Condition[];
-  /** Lines of .ldb files, one list for each share: each share has an engine of its own for second looks. */
+  /** Lines of .ldb and .ndb files, one list for each share: each share has an engine of its own for second looks. */
   readonly shares: readonly (readonly string[])[];
   readonly mail: MailShare | null;
   /** Index of the share whose lines are names of files of bytecode programs and of their triggers; null: none of them has a gate. */
   readonly programShare: number | null;
   /** Signatures that change how a layer is parsed: every engine needs them. */
   readonly handlers: readonly string[];
+  /** Patterns of the extended signatures that stay in the first engine, and that libclamav would match in a pass of their own. */
+  readonly ofOwnPass: readonly string[];
   readonly gated: number;
   readonly kept: Readonly<Partial<Record<KeptReason, number>>>;
 }
@@ -105,19 +110,28 @@ interface Gated {
   readonly needs: Needs;
 }
 
-/** `lines`: all logical signatures of the databases, in any order. */
+/** Extended ones of any kind of file, and of programs for Windows. */
+const OF_OWN_PASS = /^[^:;]*:(?:[01*]):[^;]*$/;
+
+const isCandidate = ({ isHandler, isExtended, target }: LogicalSignature, targets: ReadonlySet<number>): boolean =>
+  !isHandler && (!isExtended || targets.has(target));
+
+/** `lines`: all logical and extended signatures of the databases, in any order. */
 export function planGates(lines: readonly string[], options: PlanOptions): Plan {
   const { programs, triggerNames, noisy, prior, needs: found = [], onProgress } = options;
   const kept: Partial<Record<KeptReason, number>> = {};
-  const keep = (reason: KeptReason): void => {
+  const ofOwnPass: string[] = [];
+  const keep = (reason: KeptReason, line: string): void => {
     kept[reason] = (kept[reason] ?? 0) + 1;
+    if (OF_OWN_PASS.test(line)) ofOwnPass.push(line.split(':')[3] ?? '');
   };
   const names = countNames(lines);
   for (const name of triggerNames) names.set(name, (names.get(name) ?? 0) + 1);
   const handlers: string[] = [];
   const gated: Gated[] = [];
   const mail: { readonly line: string; readonly beginnings: readonly string[] | null }[] = [];
-  const costs = costsOf(noisy, prior);
+  const targets = targetsOfLiterals(lines);
+  const costs = costsOf(noisy, prior, targets);
   for (const [index, line] of lines.entries()) {
     if (index % LINES_PER_REPORT === 0) onProgress?.(index / lines.length);
     const known = found[index];
@@ -130,18 +144,20 @@ export function planGates(lines: readonly string[], options: PlanOptions): Plan 
     const parsed = parseSignature(line);
     if (!parsed.understood) {
       if (line.includes('HandlerType')) handlers.push(line);
-      keep(parsed.reason);
+      keep(parsed.reason, line);
       continue;
     }
     const { signature } = parsed;
-    const needs = !isAlone || signature.isHandler ? null : known === undefined ? needsOf(signature, costs) : known;
+    const canHave = isAlone && isCandidate(signature, targets);
+    const needs = canHave ? (known === undefined ? needsOf(signature, costs) : known) : null;
     if (signature.isHandler) {
       handlers.push(line);
-      keep('handler');
-    } else if (!isAlone) keep('same name');
+      keep('handler', line);
+    } else if (!isAlone) keep('same name', line);
     else if (needs !== null) gated.push({ line, needs });
+    else if (signature.isExtended && !targets.has(signature.target)) keep('few of a kind', line);
     else if (isForMail(signature)) mail.push({ line, beginnings: beginningsOf(signature) });
-    else keep('no gate');
+    else keep('no gate', line);
   }
   const gatedPrograms: Gated[] = [];
   for (const { file, trigger } of programs) {
@@ -149,22 +165,25 @@ export function planGates(lines: readonly string[], options: PlanOptions): Plan 
     const needs = parsed.understood && !parsed.signature.isHandler ? needsOf(parsed.signature, costs) : null;
     if (parsed.understood && needs !== null) {
       gatedPrograms.push({ line: `${file};${parsed.signature.name}`, needs });
-    } else keep('program');
+    } else keep('program', trigger);
   }
   const count = gated.length + mail.length + gatedPrograms.length;
-  return { ...sharedOut(gated, mail, gatedPrograms), handlers, gated: count, kept };
+  const shared = sharedOut(gated, mail, gatedPrograms);
+  const all = shared.gates.map(({ gate }) => gate);
+  return { ...shared, literals: literalsAmong(all, targets), handlers, ofOwnPass, gated: count, kept };
 }
 
-/** What each needs that could be gated, by its index: to be asked on several threads. */
+/** What each needs that could be gated, by its index: to be asked on several threads. `targets`: as `targetsOfLiterals` says of all lines. */
 export function needsOfLines(
   lines: readonly string[],
+  targets: ReadonlySet<number>,
   { noisy, prior, onProgress }: Pick<PlanOptions, 'noisy' | 'prior' | 'onProgress'>,
 ): readonly (Needs | null)[] {
-  const costs = costsOf(noisy, prior);
+  const costs = costsOf(noisy, prior, targets);
   return lines.map((line, index) => {
     if (index % LINES_PER_REPORT === 0) onProgress?.(index / lines.length);
     const parsed = parseSignature(line);
-    return parsed.understood && !parsed.signature.isHandler ? needsOf(parsed.signature, costs) : null;
+    return parsed.understood && isCandidate(parsed.signature, targets) ? needsOf(parsed.signature, costs) : null;
   });
 }
 
@@ -178,6 +197,7 @@ export function wantedWindows(
   onProgress: (fraction: number) => void,
 ): Float64Array {
   const windows = new Set<number>();
+  const targets = targetsOfLiterals(lines);
   // No gate is good enough, so all of them are asked about.
   const cost: Cost = (gate) => {
     for (const window of prior.unseenWindows(gate)) windows.add(window);
@@ -186,12 +206,10 @@ export function wantedWindows(
   for (const [index, line] of lines.entries()) {
     if (index % LINES_PER_REPORT === 0) onProgress(index / lines.length);
     const parsed = parseSignature(line);
-    if (parsed.understood && !parsed.signature.isHandler) needOf(parsed.signature, cost);
+    if (parsed.understood && isCandidate(parsed.signature, targets)) needOf(parsed.signature, cost);
   }
   return Float64Array.from(windows);
 }
-
-const nameOf = (line: string): string => line.slice(0, line.indexOf(';'));
 
 function countNames(lines: readonly string[]): Map<string, number> {
   const names = new Map<string, number>();
@@ -208,6 +226,8 @@ interface Costs {
   readonly alone: Cost;
   /** Of a gate that sends nobody by itself: what is common tells something as well. */
   readonly beside: Cost;
+  /** As `targetsOfLiterals` says. */
+  readonly targets: ReadonlySet<number>;
 }
 
 interface Price {
@@ -219,7 +239,7 @@ interface Price {
  * What a hit would cost: its likelihood in clean content. What was seen there too often is no gate: a second look costs as much as some
  * thousand signatures that every content is asked about.
  */
-function costsOf(noisy: ReadonlySet<string>, prior: Prior | null): Costs {
+function costsOf(noisy: ReadonlySet<string>, prior: Prior | null, targets: ReadonlySet<number>): Costs {
   const patterns = new Set(Array.from(noisy, (key) => key.slice(key.lastIndexOf(':') + 1)));
   // They are asked about for each set.
   const remembered = new Map<Gate, Price>();
@@ -245,23 +265,26 @@ function costsOf(noisy: ReadonlySet<string>, prior: Prior | null): Costs {
       return isCommon ? Number.POSITIVE_INFINITY : cost;
     },
     beside: (gate) => priceOf(gate).cost,
+    targets,
   };
 }
 
 /** Null: nothing is known that is rare enough. */
 function needsOf(signature: LogicalSignature, costs: Costs): Needs | null {
+  const areCheap = costs.targets.has(signature.target);
   costs.begin();
   const plain = keptChoice(literals);
   const choices = [plain, keptChoice(openForms)];
   const first = needOf(signature, costs.alone, { choices });
   if (first === null) return null;
-  const areCheap = hasLiterals(signature.target);
   const options = { choices: areCheap ? [plain] : choices };
   const sets = [first.gates];
   let { cost } = first;
   const taken = new Set<number | string>();
   const isTaken = ({ pattern }: Gate): boolean => stretches(pattern).some((stretch) => taken.has(stretch));
-  while (areCheap ? sets.length < SETS_MAX : sets.length < 2 && cost >= RARE_ALONE) {
+  // Of one pattern a second gate tells little that the first one doesn't.
+  const hasSeveral = areCheap && !signature.isExtended;
+  while (hasSeveral ? sets.length < SETS_MAX : sets.length < 2 && cost >= RARE_ALONE) {
     for (const { pattern } of sets.at(-1) ?? []) for (const stretch of stretches(pattern)) taken.add(stretch);
     const next = needOf(signature, areCheap ? costs.beside : costs.alone, { ...options, isTaken });
     if (next === null || next.gates.length > FURTHER_GATES_MAX) break;

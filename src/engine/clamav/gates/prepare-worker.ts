@@ -10,7 +10,7 @@ const onProgress = (fraction: number): void => tell({ kind: 'progress', fraction
 
 function made(): Promise<unknown> {
   const { directory } = order;
-  if (order.wants === 'needs') return needsForPlan(order.lines, directory);
+  if (order.wants === 'needs') return needsForPlan(order);
   if (order.wants === 'windows') {
     takeUrgency('background');
     return windowsForGates(order.directories, directory, onProgress);

@@ -4,7 +4,8 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile 
 import { basename, extname, join } from 'node:path';
 import { databaseFiles, fingerprint } from '../../databases.js';
 import type { GateFiles, LoadOptions } from '../addon.js';
-import { type Gate, keyOf, literalsAmong } from './candidates.js';
+import { areFew, BODY_EXTENSIONS } from '../single-pass.js';
+import { type Gate, keyOf, targetsOfLiterals } from './candidates.js';
 import { membersOf, readProgram } from './database-files.js';
 import { readNoise } from './noise.js';
 import {
@@ -18,10 +19,11 @@ import {
   wantedWindows,
 } from './plan.js';
 import { type Prior, readLearned, readPrior } from './prior.js';
+import { isExtended } from './signature.js';
 import { onThread, type ThreadOrder } from './thread.js';
 
 export interface GateFacts {
-  /** Logical signatures, those of bytecode programs among them, that are asked only when their gates hit. */
+  /** Logical and extended signatures, those of bytecode programs among them, that are asked only when their gates hit. */
   readonly gated: number;
   readonly gates: number;
   /** Those that every content is asked about, by why. */
@@ -34,14 +36,14 @@ export interface GateFacts {
 
 export interface PreparedGates {
   /** What the engine is loaded with; its `gates` are null where no signature has one. */
-  readonly options: Required<Pick<LoadOptions, 'gates' | 'imageHashes' | 'madeOf'>>;
+  readonly options: Required<Pick<LoadOptions, 'gates' | 'singlePass' | 'imageHashes' | 'madeOf'>>;
   readonly facts: GateFacts;
   /** Of each gate, by its number. */
   readonly keys: readonly string[];
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 18;
+const FORMAT = 19;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -52,6 +54,8 @@ const MANIFEST = 'manifest.json';
 const IMAGE_HASH = 'fuzzy_img';
 const CONTAINERS = new Set(['.cvd', '.cld', '.cud']);
 const LOGICAL = '.ldb';
+const EXTENDED = '.ndb';
+const BODIES = new Set([LOGICAL, EXTENDED]);
 const PROGRAM = '.cbc';
 /** They are listed line by line. */
 const PROGRAM_NAME = /^[\w.-]+$/;
@@ -71,9 +75,13 @@ export async function windowsForGates(
   return wantedWindows([...found.lines, ...found.finders.map(({ trigger }) => trigger)], prior, onProgress);
 }
 
-/** What each of some logical signatures needs, with what is known of clean content there. */
-export async function needsForPlan(lines: readonly string[], directory: string): Promise<readonly (Needs | null)[]> {
-  return needsOfLines(lines, await readAll(directory));
+/** What each of some signatures needs, with what is known of clean content there. */
+export async function needsForPlan({
+  lines,
+  targets,
+  directory,
+}: Extract<ThreadOrder, { wants: 'needs' }>): Promise<readonly (Needs | null)[]> {
+  return needsOfLines(lines, targets, await readAll(directory));
 }
 
 export interface PrepareOptions {
@@ -182,6 +190,8 @@ interface Manifest {
   readonly programs: readonly string[];
   readonly mail: Plan['mail'];
   readonly programShare: Plan['programShare'];
+  /** Of the engine that sees every content. */
+  readonly singlePass: boolean;
   /** Whether a signature may ask for the hash of an image. */
   readonly imageHashes: boolean;
   readonly facts: GateFacts;
@@ -197,8 +207,8 @@ const DRAFT_MS_MAX = 60 * 60 * 1000;
 
 function placed(manifest: Manifest, folder: string, madeOf: string): PreparedGates {
   const inFolder = (name: string): string => join(folder, name);
-  const { literalCount, shares, supports, databases, programs, mail, programShare, imageHashes, facts, keys } =
-    manifest;
+  const { literalCount, shares, supports, databases, programs, mail, programShare, facts, keys } = manifest;
+  const { singlePass, imageHashes } = manifest;
   const files: GateFiles = {
     gates: inFolder(GATES_FILE),
     literals: inFolder(LITERALS_FILE),
@@ -212,7 +222,7 @@ function placed(manifest: Manifest, folder: string, madeOf: string): PreparedGat
     mailBeginnings: mail?.beginnings ?? [],
     programShare: programShare ?? -1,
   };
-  return { options: { gates: shares.length === 0 ? null : files, imageHashes, madeOf }, facts, keys };
+  return { options: { gates: shares.length === 0 ? null : files, singlePass, imageHashes, madeOf }, facts, keys };
 }
 
 /** Null: there is none that is whole. It is the last file that is written. */
@@ -239,10 +249,11 @@ async function needsByThreads(
   if (count < 2 || known.prior === null) return null;
   // In turns: those that take long lie side by side.
   const partOf = (part: number): readonly string[] => lines.filter((_, index) => index % count === part);
+  const targets = targetsOfLiterals(lines);
   const others = Array.from({ length: count - 1 }, (_, part) =>
-    onThread<readonly (Needs | null)[]>({ wants: 'needs', directory, lines: partOf(part + 1) }),
+    onThread<readonly (Needs | null)[]>({ wants: 'needs', directory, targets, lines: partOf(part + 1) }),
   );
-  const own = Promise.resolve().then(() => needsOfLines(partOf(0), known));
+  const own = Promise.resolve().then(() => needsOfLines(partOf(0), targets, known));
   const parts = await Promise.all([own, ...others]);
   return lines.map((_, index) => parts[index % count]?.[Math.floor(index / count)] ?? null);
 }
@@ -264,9 +275,12 @@ async function write(
   }
   if (plan.handlers.length > 0) supports.push(await put('handlers.ldb', textOf(plan.handlers)));
   const shares: string[] = [];
-  for (const [index, lines] of plan.shares.entries()) shares.push(await put(`share-${index}.ldb`, textOf(lines)));
+  for (const [index, lines] of plan.shares.entries()) {
+    shares.push(await put(`share-${index}${LOGICAL}`, textOf(lines.filter((line) => !isExtended(line)))));
+    await put(`share-${index}${EXTENDED}`, textOf(lines.filter(isExtended)));
+  }
   const lines = plan.gates.map(({ gate, shares }, index) => gateLine(gate, shares, index));
-  const literals = literalsAmong(plan.gates.map(({ gate }) => gate));
+  const { literals } = plan;
   await put(GATES_FILE, textOf(lines.filter((_, index) => !literals.has(index))));
   await put(LITERALS_FILE, textOf(lines.filter((_, index) => literals.has(index))));
   const conditions = plan.conditions.map(({ share, sets }) => [share, ...sets.map((set) => set.join())].join(' '));
@@ -279,14 +293,16 @@ async function write(
     programs: found.programs,
     mail: plan.mail,
     programShare: plan.programShare,
+    singlePass: !found.hasOtherBodies && areFew(plan.ofOwnPass),
     imageHashes: found.imageHashes,
     facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: known.noisy.size, windows },
     keys: plan.gates.map(({ gate }) => keyOf(gate)),
   };
 }
 
-/** libclamav refuses an empty file. */
-const textOf = (lines: readonly string[]): Buffer => Buffer.from(`# Made by Sluice.\n${lines.join('\n')}\n`, 'latin1');
+/** libclamav refuses an empty file, and an empty line of extended signatures. */
+const textOf = (lines: readonly string[]): Buffer =>
+  Buffer.from(['# Made by Sluice.', ...lines, ''].join('\n'), 'latin1');
 
 /** The name says to the native layer which gate it is and, bit by bit, which shares must look whatever else hits. */
 function gateLine(gate: Gate, shares: readonly number[], index: number): string {
@@ -309,6 +325,8 @@ interface Found {
   readonly databases: string[];
   readonly programs: string[];
   imageHashes: boolean;
+  /** Body signatures of other forms. */
+  hasOtherBodies: boolean;
 }
 
 async function collect(directories: readonly string[]): Promise<Found> {
@@ -322,14 +340,16 @@ async function collect(directories: readonly string[]): Promise<Found> {
     databases: [],
     programs: [],
     imageHashes: false,
+    hasOtherBodies: false,
   };
   for (const directory of directories) {
     const paths = await databaseFiles(directory);
     refuseTwins(paths);
     for (const path of paths) {
       const extension = extensionOf(path);
+      noteBodies(found, extension);
       if (CONTAINERS.has(extension)) await collectContainer(path, found);
-      else if (extension === LOGICAL) addLines(found, await readFile(path));
+      else if (BODIES.has(extension)) addLines(found, await readFile(path));
       else if (SUPPORTING.has(extension)) {
         if (IGNORING.has(extension)) found.ignoreLists.push(await readFile(path, 'latin1'));
         found.databases.push(path);
@@ -371,9 +391,10 @@ function refuseTwins(paths: readonly string[]): void {
 
 async function collectContainer(path: string, found: Found): Promise<void> {
   let hasPrograms = false;
-  const wanted = new Set([LOGICAL, PROGRAM, ...SUPPORTING]);
+  const wanted = new Set([...BODIES, PROGRAM, ...SUPPORTING]);
   for await (const { name, content } of membersOf(path, (one) => wanted.has(extensionOf(one)))) {
     const extension = extensionOf(name);
+    noteBodies(found, extension);
     if (content === null) continue;
     if (extension === PROGRAM) {
       hasPrograms = true;
@@ -384,7 +405,7 @@ async function collectContainer(path: string, found: Found): Promise<void> {
       if (trigger === null) continue;
       found.triggerNames.push(...namesOfTrigger(trigger));
       if (onlyFinds) found.finders.push({ file: name, trigger });
-    } else if (extension === LOGICAL) addLines(found, content);
+    } else if (BODIES.has(extension)) addLines(found, content);
     else {
       if (IGNORING.has(extension)) found.ignoreLists.push(content.toString('latin1'));
       found.supports.push({ extension, content });
@@ -399,6 +420,10 @@ function addLines(found: Found, content: Buffer): void {
     const text = line.replace(/\r+$/, '');
     if (text !== '' && !text.startsWith('#')) found.lines.push(text);
   }
+}
+
+function noteBodies(found: Found, extension: string): void {
+  found.hasOtherBodies ||= BODY_EXTENSIONS.has(extension) && extension !== EXTENDED;
 }
 
 /** Wherever it stands, also in what isn't understood. */

@@ -1,5 +1,7 @@
 // A logical signature, a line of an .ldb file, taken apart: attributes, subsignatures with the stretches of bytes between their wildcards, and the expression that says
-// which of these must match, and how often (ClamAV's manual, "Logical signatures" and "Body-based signature content format").
+// which of these must match, and how often (ClamAV's manual, "Logical signatures" and "Body-based signature content format"). An extended signature, a line of an .ndb file,
+// is read as one with a single subsignature.
+import { type Expression, mentioned, parseExpression } from './expression.js';
 
 export interface LogicalSignature {
   readonly name: string;
@@ -11,6 +13,8 @@ export interface LogicalSignature {
   readonly intermediates: readonly string[] | null;
   /** It changes what type a layer is parsed as, instead of being a verdict. */
   readonly isHandler: boolean;
+  /** It is an extended one. */
+  readonly isExtended: boolean;
   readonly expression: Expression;
   readonly subsignatures: readonly Subsignature[];
 }
@@ -51,7 +55,34 @@ const TARGET_MAX = 14;
 const BYTE_COMPARE = /^(\d{1,2})\([^#]*#[^#]*#.*\)$/;
 const MODIFIERS = /^[iwaf]+$/;
 
+/** libclamav reads a line of an .ndb file into 8 KiB. */
+const EXTENDED_LINE_MAX = 8_000;
+/** `Name:Target:Offset:Pattern`, and two levels of the engine. */
+const EXTENDED = /^([^:;]+):(\d{1,2}):([^:]+):([^:]+)(?::\d+){0,2}$/;
+
+/** Of an .ldb file all lines have the other delimiter. */
+export const isExtended = (line: string): boolean => !line.includes(';');
+
+/** It comes first in both. */
+export const nameOf = (line: string): string => line.slice(0, line.indexOf(isExtended(line) ? ':' : ';'));
+
+function parseExtended(line: string): Parsed {
+  const [, name = '', target, offset = '', pattern = ''] = EXTENDED.exec(line) ?? [];
+  const left = (reason: Reason): Parsed => ({ understood: false, name, reason });
+  if (line.length > EXTENDED_LINE_MAX) return left('too long');
+  if (name === '' || Number(target) > TARGET_MAX) return left('fields');
+  return {
+    understood: true,
+    signature: {
+      ...{ name, target: Number(target), container: null, intermediates: null, isHandler: false, isExtended: true },
+      expression: { kind: 'subsignature', index: 0 },
+      subsignatures: [{ kind: 'body', offset, pattern, modifiers: '' }],
+    },
+  };
+}
+
 export function parseSignature(line: string): Parsed {
+  if (isExtended(line)) return parseExtended(line);
   const fields = splitFields(line, ';', FIELDS_BEFORE_SUBSIGNATURES - 1);
   const [name = '', attributeText = '', expressionText = ''] = fields;
   const left = (reason: Reason): Parsed => ({ understood: false, name, reason });
@@ -70,7 +101,7 @@ export function parseSignature(line: string): Parsed {
     if (subsignature.kind === 'macro') return left('macro');
     subsignatures.push(subsignature);
   }
-  return { understood: true, signature: { name, ...attributes, expression, subsignatures } };
+  return { understood: true, signature: { name, ...attributes, isExtended: false, expression, subsignatures } };
 }
 
 type Attributes = Pick<LogicalSignature, 'target' | 'container' | 'intermediates' | 'isHandler'>;
@@ -149,97 +180,6 @@ function splitFields(text: string, delimiter: string, plainFields: number): stri
     }
   }
   return fields;
-}
-
-export type Expression =
-  | { readonly kind: 'subsignature'; readonly index: number }
-  /** Of two or more. */
-  | { readonly kind: 'all'; readonly of: readonly Expression[] }
-  | { readonly kind: 'any'; readonly of: readonly Expression[] }
-  /**
-   * `X>2`, `X=0`, `X<5`: how often a subsignature matches, or those of a block together; `distinct`: of a block, so many
-   * different ones at least.
-   */
-  | {
-      readonly kind: 'count';
-      readonly of: Expression;
-      readonly comparison: '=' | '>' | '<';
-      readonly count: number;
-      readonly distinct: number;
-    };
-
-/** libclamav counts matches in 64 bits. */
-const SUBSIGNATURES_MAX = 64;
-/** Deeper than any that was ever written; libclamav descends once for each operator. */
-const DEPTH_MAX = 100;
-const NUMBER = /\d{1,9}/y;
-
-/**
- * Null for everything that is not understood without doubt. `0&1|2` is among it: libclamav's reading depends on where in the
- * expression it stands.
- */
-export function parseExpression(text: string): Expression | null {
-  let at = 0;
-
-  function number(): number | null {
-    NUMBER.lastIndex = at;
-    const found = NUMBER.exec(text);
-    if (found === null) return null;
-    at += found[0].length;
-    return Number(found[0]);
-  }
-
-  function counted(of: Expression): Expression | null {
-    const comparison = text[at];
-    if (comparison !== '=' && comparison !== '>' && comparison !== '<') return of;
-    at += 1;
-    const count = number();
-    if (count === null) return null;
-    if (text[at] !== ',') return { kind: 'count', of, comparison, count, distinct: 0 };
-    at += 1;
-    const distinct = number();
-    // Of a single subsignature libclamav doesn't read the second number.
-    const isBlock = of.kind !== 'subsignature';
-    return distinct === null ? null : { kind: 'count', of, comparison, count, distinct: isBlock ? distinct : 0 };
-  }
-
-  function term(depth: number): Expression | null {
-    if (text[at] !== '(') {
-      const index = number();
-      return index === null || index >= SUBSIGNATURES_MAX ? null : counted({ kind: 'subsignature', index });
-    }
-    at += 1;
-    const inner = level(depth + 1);
-    if (inner === null || text[at] !== ')') return null;
-    at += 1;
-    return counted(inner);
-  }
-
-  function level(depth: number): Expression | null {
-    if (depth > DEPTH_MAX) return null;
-    const first = term(depth);
-    if (first === null) return null;
-    const of = [first];
-    const operator = text[at];
-    if (operator !== '&' && operator !== '|') return first;
-    while (text[at] === operator) {
-      at += 1;
-      const next = term(depth);
-      if (next === null) return null;
-      of.push(next);
-    }
-    if (text[at] === '&' || text[at] === '|') return null;
-    return { kind: operator === '&' ? 'all' : 'any', of };
-  }
-
-  const expression = level(0);
-  return at === text.length ? expression : null;
-}
-
-/** Every subsignature that it mentions. */
-function mentioned(expression: Expression): number[] {
-  if (expression.kind === 'subsignature') return [expression.index];
-  return expression.kind === 'count' ? mentioned(expression.of) : expression.of.flatMap(mentioned);
 }
 
 /** Bytes that lie in every content in which the pattern matches. */

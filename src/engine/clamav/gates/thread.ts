@@ -14,7 +14,12 @@ export type ThreadOrder =
       readonly threads: number;
     }
   | { readonly wants: 'windows'; readonly directories: readonly string[]; readonly directory: string }
-  | { readonly wants: 'needs'; readonly directory: string; readonly lines: readonly string[] };
+  | {
+      readonly wants: 'needs';
+      readonly directory: string;
+      readonly targets: ReadonlySet<number>;
+      readonly lines: readonly string[];
+    };
 
 export type ThreadMessage<Result> =
   | { readonly kind: 'progress'; readonly fraction: number }

@@ -2,7 +2,8 @@
 import * as fc from 'fast-check';
 import t from 'tap';
 import { type Gate, needOf } from '../../../../src/engine/clamav/gates/candidates.js';
-import { type Expression, parseExpression, parseSignature } from '../../../../src/engine/clamav/gates/signature.js';
+import { type Expression, parseExpression } from '../../../../src/engine/clamav/gates/expression.js';
+import { parseSignature } from '../../../../src/engine/clamav/gates/signature.js';
 
 interface Value {
   readonly holds: boolean;

@@ -182,3 +182,20 @@ t.test('bytecode programs have a share of their own, as far as their triggers ha
     'a signature that is called like a trigger stays',
   );
 });
+
+t.test('extended signatures are gated where there are many of a kind', async (t) => {
+  const line = (target: number, index: number): string =>
+    `Test.Extended-${target}-${index}:${target}:*:${hex(`${index} is a long text: vwxyz`)}`;
+  const ofAny = Array.from({ length: 2_000 }, (_, index) => line(0, index));
+  const others = [line(1, 0), line(2, 0), line(3, 0)];
+  const few = planGates([...ofAny.slice(1), ...others], NONE);
+  t.match(few, { gated: 2, kept: { 'few of a kind': 2_000 } });
+  const many = planGates([...ofAny, ...others], NONE);
+  t.match(many, { gated: 2_002, kept: { 'few of a kind': 1 } });
+  const inMatcher = many.gates.filter((_, index) => !many.literals.has(index)).map(({ gate }) => gate.target);
+  t.same(inMatcher.sort(), [0, 1, 2], 'one of each kind is left to libclamav');
+  t.ok(
+    many.gates.every(({ shares }) => shares.length === 1),
+    'one gate is enough',
+  );
+});

@@ -80,7 +80,8 @@ t.test('several threads make the same files as one', async (t) => {
     const parts = [bytes(index % 100 === 0 ? 2 : 30), bytes(12)];
     return `Test.${index === 7 ? 8 : index};Engine:81-255,Target:${index % 4};0&1;${parts.join(';')}\n`;
   });
-  const folder = databaseFolder(t, { 'a.ldb': lines.join('') });
+  const extended = Array.from({ length: 7_000 }, (_, index) => `Test.Plain-${index}:${index % 3}:*:${bytes(20)}\n`);
+  const folder = databaseFolder(t, { 'a.ldb': lines.join(''), 'b.ndb': extended.join('') });
   const filesBy = async (threads: number): Promise<ReadonlyMap<string, string>> => {
     const store = join(temporaryFolder(t), 'gates');
     await prepareGatesApart({ directories: [folder], directory: store, threads });
@@ -92,3 +93,21 @@ t.test('several threads make the same files as one', async (t) => {
   t.ok(files.size > 3);
   t.same(await filesBy(3), files);
 });
+
+t.test(
+  'one pass is enough where the extended signatures of programs are behind gates, whatever containers have',
+  async (t) => {
+    const gated = Array.from({ length: 3_000 }, (_, index) => `Test.${index}:1:*:${hex(`program ${index} of many`)}`);
+    const passOf = async (files: Readonly<Record<string, string>>): Promise<boolean> => {
+      const folder = databaseFolder(t, { 'a.cud': bundle({ 'a.ndb': `${gated.join('\n')}\n`, ...files }) });
+      return (await prepareGates([folder], temporaryFolder(t), { prior: null })).options.singlePass;
+    };
+    t.equal(await passOf({}), true);
+    t.equal(await passOf({ 'b.db': 'Test.Old=4a4b4c4d\n' }), false, 'what is not behind gates, and not counted');
+    const alike = Array.from({ length: 17 }, (_, index) => `Test.Any-${index}:0:*:${hex(`alike ${index}`)}\n`);
+    t.equal(await passOf({ 'b.ndb': alike.join('') }), false);
+    t.equal(await passOf({ 'b.ndb': alike.slice(1).join('') }), true);
+    const ofPages = Array.from({ length: 3_000 }, (_, index) => `Test.Page-${index}:3:*:${hex(`page ${index}`)}\n`);
+    t.equal(await passOf({ 'b.ndb': ofPages.join('') }), true, 'those of pages have no pass of their own');
+  },
+);
