@@ -2,6 +2,7 @@
 // An expression becomes machine code when it is first asked: most are asked only where other parts of their signatures have matched.
 #include "regexes.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -28,6 +29,7 @@ void pcre2_code_free_8(void* code) __attribute__((weak));
 void* pcre2_match_context_copy_8(void* context) __attribute__((weak));
 void pcre2_match_context_free_8(void* context) __attribute__((weak));
 int pcre2_set_match_limit_8(void* context, uint32_t limit) __attribute__((weak));
+int pcre2_set_callout_8(void* context, int (*callout)(void*, void*), void* data) __attribute__((weak));
 int pcre2_jit_compile_8(void* code, uint32_t options) __attribute__((weak));
 void* pcre2_jit_stack_create_8(size_t start, size_t most, void* context) __attribute__((weak));
 void pcre2_jit_stack_assign_8(void* context, void* (*stack)(void*), void* data) __attribute__((weak));
@@ -39,10 +41,39 @@ namespace {
 
 constexpr uint32_t kComplete = 1;              // PCRE2_JIT_COMPLETE
 constexpr int kNoMatch = -1;                   // PCRE2_ERROR_NOMATCH
+constexpr int kLimit = -47;                    // PCRE2_ERROR_MATCHLIMIT
 constexpr uint32_t kNoStartOptimize = 0x10000;  // PCRE2_NO_START_OPTIMIZE
 constexpr uint32_t kAnchored = 0x80000000;     // PCRE2_ANCHORED
 // Of machine code: it takes them in less time than the interpreter its own, of which libclamav allows 100,000.
 constexpr uint32_t kStepsMost = 400'000;
+// It passes over so many in the time of a step.
+constexpr size_t kBytesForStep = 16;
+
+// What is left for a text. Machine code counts groups by itself, and for each place anew: without this 100 KB could take it minutes.
+struct Effort {
+  size_t steps;
+  size_t place;
+};
+thread_local Effort effort{};
+
+// As far as it is looked at here (pcre2callout(3)).
+struct Callout {
+  uint32_t numbers[4];
+  const void* pointers[3];
+  size_t length;
+  size_t start;
+  size_t place;
+};
+
+// Each is a step, and what was passed over since the one before is more.
+int Count(void* callout, void*) {
+  const size_t place = static_cast<const Callout*>(callout)->place;
+  const size_t steps = 1 + (place - std::min(place, effort.place)) / kBytesForStep;
+  effort.place = place;
+  if (steps > effort.steps) return kLimit;
+  effort.steps -= steps;
+  return 0;
+}
 constexpr size_t kStackBytes = 32 << 10;
 constexpr size_t kStackBytesMost = 1 << 20;
 
@@ -65,12 +96,78 @@ struct Source {
   Owned context;
 };
 
+// How long the quantifier is that begins here, without what says how greedy it is; 0: there is none. `is_open`: it may repeat more or less often.
+size_t QuantifierAt(std::string_view pattern, size_t at, bool& is_open) {
+  const char one = pattern[at];
+  is_open = one == '*' || one == '+';
+  if (is_open || one == '?') return 1;
+  if (one != '{') return 0;
+  const size_t end = pattern.find_first_not_of("0123456789,", at + 1);
+  const bool is_quantifier = end != pattern.npos && pattern[end] == '}' && end > at + 1 && pattern[at + 1] != ',';
+  is_open = is_quantifier && pattern.substr(at, end - at).find(',') != pattern.npos;
+  return is_quantifier ? end + 1 - at : 0;
+}
+
+// How long the class of characters is that begins here.
+size_t ClassAt(std::string_view pattern, size_t at) {
+  size_t end = at + 1;
+  if (end < pattern.size() && pattern[end] == '^') end++;
+  if (end < pattern.size() && pattern[end] == ']') end++;
+  while (end < pattern.size() && pattern[end] != ']') {
+    const size_t named = pattern.substr(end).starts_with("[:") ? pattern.find(":]", end) : pattern.npos;
+    if (named != pattern.npos) end = named + 1;
+    else if (pattern[end] == '\\') end++;
+    end++;
+  }
+  return std::min(end + 1, pattern.size()) - at;
+}
+
+// How long the escape is that begins here, with digits that may follow it.
+size_t EscapeAt(std::string_view pattern, size_t at) {
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
+  if (at + 1 >= pattern.size()) return 1;
+  if (pattern.substr(at).starts_with("\\x{")) return std::min(pattern.find('}', at), pattern.size() - 1) + 1 - at;
+  const bool is_hex = pattern[at + 1] == 'x';
+  if (!is_hex && kDigits.find(pattern[at + 1]) == kDigits.npos) return 2;
+  const size_t end = std::min(pattern.find_first_not_of(is_hex ? kHexDigits : kDigits, at + 2), pattern.size());
+  return std::min<size_t>(end - at, 4);
+}
+
+// The same expression with a callout before each repetition of a character, and behind each.
+std::string Counted(std::string_view pattern) {
+  constexpr std::string_view kCallout = "(?C)";
+  std::string counted;
+  // Where the last character begins; nothing: a group stands there.
+  std::optional<size_t> character;
+  for (size_t at = 0, length = 0; at < pattern.size(); at += length) {
+    bool is_open = false;
+    length = QuantifierAt(pattern, at, is_open);
+    if (length > 0) {
+      if (at + length < pattern.size() && (pattern[at + length] == '?' || pattern[at + length] == '+')) length++;
+      if (is_open && character) counted.insert(*character, kCallout);
+      counted += pattern.substr(at, length);
+      if (is_open) counted += kCallout;
+      character.reset();
+      continue;
+    }
+    const bool is_group = pattern[at] == '(' || pattern[at] == ')';
+    if (pattern[at] == '\\') length = EscapeAt(pattern, at);
+    else if (pattern[at] == '[') length = ClassAt(pattern, at);
+    else length = pattern.substr(at).starts_with("(?") ? 2 : 1;
+    character = is_group ? std::nullopt : std::optional(counted.size());
+    counted += pattern.substr(at, length);
+  }
+  return counted;
+}
+
 // Null: there is none.
 Owned MachineCode(const Source& source, uint32_t options) {
   int error = 0;
   size_t at = 0;
-  Owned code(pcre2_compile_8(reinterpret_cast<const uint8_t*>(source.pattern.data()), source.pattern.size(), source.options | kNoStartOptimize | options, &error,
-                             &at, source.context.get()),
+  const std::string counted = Counted(source.pattern);
+  Owned code(pcre2_compile_8(reinterpret_cast<const uint8_t*>(counted.data()), counted.size(), source.options | kNoStartOptimize | options, &error, &at,
+                             source.context.get()),
              FreeCode);
   if (code && pcre2_jit_compile_8(code.get(), kComplete) != 0) code.reset();
   return code;
@@ -82,15 +179,17 @@ class Compiled {
     if (!limits_) return;
     pcre2_jit_stack_assign_8(limits_.get(), StackOfThread, nullptr);
     pcre2_set_match_limit_8(limits_.get(), kStepsMost);
+    pcre2_set_callout_8(limits_.get(), Count, nullptr);
     anywhere_ = MachineCode(source, 0);
     if (!anywhere_) return;
     first_pairs_ = FirstPairs::Of(source.pattern, source.options);
     if (first_pairs_) here_ = MachineCode(source, kAnchored);
   }
 
-  // PCRE2 counts steps for each place by itself, so it makes no difference who goes on to the next one.
+  // PCRE2 counts groups for each place by itself, so it makes no difference who goes on to the next one.
   bool Misses(const uint8_t* text, size_t length, size_t start, uint32_t options, void* places) const {
     if (!anywhere_) return false;
+    effort = {kStepsMost + length / kBytesForStep, start};
     const auto misses = [&](const Owned& code, size_t at) { return pcre2_match_8(code.get(), text, length, at, options, places, limits_.get()) == kNoMatch; };
     if (!here_) return misses(anywhere_, start);
     size_t tried = 0;
@@ -224,7 +323,7 @@ void Free(void* expression) {
 }
 
 void Watch() {
-  if (pcre2_match_8 == nullptr || pcre2_jit_compile_8 == nullptr) return;
+  if (pcre2_match_8 == nullptr || pcre2_jit_compile_8 == nullptr || pcre2_set_callout_8 == nullptr) return;
   const std::array substitutes{tables::Substitute{"pcre2_compile_8", reinterpret_cast<void*>(Compile)},
                                tables::Substitute{"pcre2_match_8", reinterpret_cast<void*>(Match)},
                                tables::Substitute{"pcre2_code_free_8", reinterpret_cast<void*>(Free)}};

@@ -217,6 +217,26 @@ t.test('a limit is where the interpreter has it', async (t) => {
   }
 });
 
+t.test(
+  'a large text takes machine code no longer than the interpreter, which sees at once that a character is missing',
+  async (t) => {
+    const cases = [
+      ['[a-z]+\\s=\\sx', 'a'],
+      ['a[^b]*c[^d]*e[^f]*g', 'ace'],
+      ['a.*?b.*?c\\(', 'ab'],
+      ['(?P<n>[a-z]+)\\s*=\\s*(?P=n)\\(', 'a '],
+      ['\\x61{1,}[[:alpha:]]+[]x+]+;', 'a'],
+      ['(?:a|b\\s*)+;', 'ab  '],
+    ] as const;
+    for (const [pattern, again] of cases) {
+      // Minutes or hours, if nothing were counted.
+      const text = Buffer.alloc(4_000_000, again);
+      const both = asked(pattern, [text], 0x20);
+      t.same([both?.ours[0], both?.theirs[0]], [NO_MATCH, NO_MATCH], pattern);
+    }
+  },
+);
+
 t.test('what takes more stack than a thread has for it', async (t) => {
   const long = Buffer.from(`${'ab'.repeat(200_000)}x`);
   for (const pattern of ['^((a)(b))*x', '(?:(a|b)*?)*?y', '^(?:(a)|(b))*x$']) {
