@@ -1,4 +1,5 @@
 // The one table of everything Sluice answers that is not a success, and the one class that carries a row of it.
+import { ERROR_DETAIL_CHARACTERS } from './limits.js';
 
 export interface ErrorRow {
   readonly status: number;
@@ -196,11 +197,12 @@ export class Failure extends Error {
     // It is expected: where it comes from says nothing, and to find that out costs more than all else of a refusal.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
-    super(messageOf(code, detail) ?? errorTable[code].error);
+    const shown = detail.length > ERROR_DETAIL_CHARACTERS ? `${detail.slice(0, ERROR_DETAIL_CHARACTERS)}…` : detail;
+    super(messageOf(code, shown) ?? errorTable[code].error);
     Error.stackTraceLimit = stackTraceLimit;
     this.name = 'Failure';
     this.code = code;
-    this.detail = detail;
+    this.detail = shown;
     this.retryAfterSeconds = retryAfterSeconds;
   }
 

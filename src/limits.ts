@@ -31,6 +31,9 @@ export const REFUSED_NAME_MS = 1_000;
 /** Characters of a filename that are kept, by the contract. */
 export const FILENAME_MAX_CHARACTERS = 255;
 
+/** Of what an error says of its occurrence, names that a client has sent among it: the longest of ours stays far below. */
+export const ERROR_DETAIL_CHARACTERS = 500;
+
 /** Request line and headers together: a 4 KB cookie with a JWT fits, hostile blocks don't. */
 export const HTTP_HEADER_BLOCK_BYTES = 16 * 1024;
 

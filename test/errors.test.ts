@@ -69,6 +69,14 @@ t.test('a detail stands for REASON exactly as it is', async (t) => {
   t.equal(messageOf('keyMissing', 'unused'), null);
 });
 
+t.test('a detail that is long, as a name that a client has sent, is cut', async (t) => {
+  t.equal(new Failure('badRequest', 'x'.repeat(500)).message, 'x'.repeat(500));
+  t.match(new Failure('notFound', 'x'.repeat(501)), {
+    message: `No such resource: ${'x'.repeat(500)}…`,
+    detail: `${'x'.repeat(500)}…`,
+  });
+});
+
 t.test('a failure carries its row', async (t) => {
   t.match(new Failure('keyMissing'), {
     status: 401,

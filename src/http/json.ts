@@ -63,32 +63,25 @@ function parse(text: string): unknown {
     throw new Failure('badRequest', 'The body is not valid JSON');
   }
   // The parser takes the last one of two fields with one name, others take the first.
-  if (textsIn(text) !== namesAndTexts(value)) throw new Failure('badRequest', 'A field is given twice');
+  const name = repeatedName(text);
+  if (name !== null) throw new Failure('badRequest', `${name}: given twice`);
   return value;
 }
 
-/** How many names and texts there are in JSON that has been parsed. */
-function textsIn(json: string): number {
-  let quotes = 0;
-  for (let at = 0; at < json.length; at += 1) {
-    if (json[at] === '\\') at += 1;
-    else if (json[at] === '"') quotes += 1;
+/** The first name that an object of JSON, which has been parsed, has for the second time. */
+function repeatedName(json: string): string | null {
+  const open: Set<string>[] = [];
+  for (const [token, text, colon] of json.matchAll(/("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}]/g)) {
+    if (token === '{') open.push(new Set());
+    else if (token === '}') open.pop();
+    else if (text !== undefined && colon !== undefined) {
+      const name = String(JSON.parse(text));
+      const names = open.at(-1);
+      if (names?.has(name)) return name;
+      names?.add(name);
+    }
   }
-  return quotes / 2;
-}
-
-/** How many are left of them. */
-function namesAndTexts(value: unknown): number {
-  let count = 0;
-  const rest = [value];
-  while (rest.length > 0) {
-    const one = rest.pop();
-    if (typeof one === 'string') count += 1;
-    if (typeof one !== 'object' || one === null) continue;
-    if (!Array.isArray(one)) count += Object.keys(one).length;
-    rest.push(...Object.values(one));
-  }
-  return count;
+  return null;
 }
 
 /** The body as text, at most JSON_BODY_BYTES. */
