@@ -92,7 +92,7 @@ export const errorTable = {
   downloadFailed: row(422, SCAN, 'Download failed: REASON', 'the URL may be fetched, and its content could not be had'),
   scanIncomplete: row(422, SCAN, 'Scan incomplete: REASON', 'the engine could not look at everything'),
   quotaExhausted: row(429, 'Rate limit exceeded', 'Hourly scan limit reached', 'no unit is left in this hour'),
-  tooManyRequests: row(429, 'Too many requests', 'At most REASON a second', 'the account asks too often'),
+  tooManyRequests: row(429, 'Too many requests', 'At most REASON', 'the account asks too often'),
   tooManyAttempts: row(
     429,
     'Too many attempts',

@@ -31,7 +31,7 @@ const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
   operatorsOnly: [403, 'Forbidden', 'Operators only'],
   registrationClosed: [403, 'Forbidden', 'Registration is closed'],
   crossSite: [403, 'Forbidden', 'Cross-site request refused'],
-  tooManyRequests: [429, 'Too many requests', 'At most REASON a second'],
+  tooManyRequests: [429, 'Too many requests', 'At most REASON'],
   tooManyAttempts: [429, 'Too many attempts', 'Try again later'],
   unsupportedMediaType: [415, 'Unsupported media type', 'Expected multipart/form-data'],
   downloadFailed: [422, 'Scan failed', 'Download failed: REASON'],

@@ -102,7 +102,7 @@ export function createKeyAccess(find: FindKey, rate: ReadRate): AuthenticateKey 
   return async ({ headers }) => {
     const key = await liveKey(headers.get('x-api-key'), find, 'read');
     const waitSeconds = await rate(key.userId);
-    if (waitSeconds > 0) throw new Failure('tooManyRequests', String(READS_PER_SECOND), waitSeconds);
+    if (waitSeconds > 0) throw new Failure('tooManyRequests', `${READS_PER_SECOND} a second`, waitSeconds);
     return key;
   };
 }

@@ -37,7 +37,7 @@ export function createBillingRoutes(billing: Billing): CallerRoute[] {
   function begin(userId: string): void {
     billing.active();
     const waitSeconds = rate.take(userId);
-    if (waitSeconds > 0) throw new Failure('tooManyRequests', '1', waitSeconds);
+    if (waitSeconds > 0) throw new Failure('tooManyRequests', '1 a second', waitSeconds);
   }
 
   return [

@@ -110,7 +110,9 @@ function limitedTo(limits: RateOptions): (userId: string) => void {
   const rate = createRate(limits, performance.now.bind(performance));
   return (userId) => {
     const waitSeconds = rate.take(userId);
-    if (waitSeconds > 0) throw new Failure('tooManyRequests', String(1_000 / limits.everyMs), waitSeconds);
+    if (waitSeconds <= 0) return;
+    const often = `${limits.burst} at once, then one every ${limits.everyMs / 1_000} seconds`;
+    throw new Failure('tooManyRequests', often, waitSeconds);
   };
 }
 

@@ -251,7 +251,7 @@ export const scanOperation: Operation = {
   summary: 'Scan a file, uploaded or behind a URL',
   description:
     `${DESCRIPTION} Send either a file or a URL: as a form with \`file\` or \`url\`; a file as it is, with its own media type and its name beside it; a URL as ` +
-    'JSON or as a form without parts. A URL is fetched without credentials, at most 5 redirects are followed, and every host on the way must have public ' +
+    'JSON or as a form without parts. Other fields of a form with parts are ignored. A URL is fetched without credentials, at most 5 redirects are followed, and every host on the way must have public ' +
     'addresses only.',
   tag: 'scans',
   who: 'key',
