@@ -244,11 +244,11 @@ async function takeForKey(
     }
     const { record, isFilled } = agreed;
     const hasOtherRules = isFilled && record.rules?.text !== answer.rules;
-    if (isCounted && !hasOtherRules && (answer.kind === 'taken' || record.hourlyLimit <= answer.limit)) {
+    if (isCounted && !hasOtherRules && stands(answer, record.hourlyLimit)) {
       return units.counted(owner, { ...answer, limit: record.hourlyLimit });
     }
     if (!isCounted && !hasOtherRules) return refusalOf(answer.kind);
-    // By rules that are no longer so: it is taken again.
+    // By rules or a limit that are no longer so: it is taken again.
     if (isCounted) await giveBack(units, owner, answer);
     owner = record;
   }
@@ -259,7 +259,15 @@ function refusalOf(kind: 'expired' | 'unscoped'): Admission {
   return { outcome: kind === 'expired' ? 'keyInvalid' : 'scopeMissing' };
 }
 
-async function giveBack(units: Units, { userId, keyId }: KeyRecord, { kind, own, windowStartSeconds }: Count) {
+/** Whether the answer is the same by the limit that holds now. */
+const stands = (answer: Count, limit: number): boolean =>
+  answer.kind === 'taken' ? usedUnits(answer) <= limit : limit <= answer.limit;
+
+async function giveBack(
+  units: Units,
+  { userId, keyId }: { readonly userId: string; readonly keyId: string | null },
+  { kind, own, windowStartSeconds }: Count,
+) {
   if (kind === 'taken') await units.giveBack(userId, windowStartSeconds, own === undefined ? null : keyId);
 }
 
@@ -284,7 +292,8 @@ async function takeForUser(
       if (answer.limit === hourlyLimit) return units.counted(owner, answer);
       units.saw(owner, answer);
       const limit = await fills.user(userId, hourlyLimit).catch(() => answer.limit);
-      if (answer.kind === 'taken' || limit <= answer.limit) return units.counted(owner, { ...answer, limit });
+      if (stands(answer, limit)) return units.counted(owner, { ...answer, limit });
+      await giveBack(units, owner, answer);
     } else await fills.user(userId, hourlyLimit);
   }
   throw new Unavailable('accountChanging');

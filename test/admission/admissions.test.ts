@@ -163,6 +163,24 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     },
   );
 
+  t.test('a limit that has come down below what is used admits nobody, by a key and who is signed in', async (t) => {
+    const [byKey, signedIn] = [newUser(), newUser()];
+    const [hash] = keysOf(byKey);
+    const clock = { nowMs: SOON_MS };
+    const ledger = ledgerAt(() => clock.nowMs);
+    const find = (hourlyLimit: number) => async () => ({ userId: byKey, keyId: 'key', hourlyLimit });
+    const old = node(find(5), clock, ledger).store;
+    for (let unit = 0; unit < 2; unit += 1) {
+      await old.admit(hash);
+      await old.admitUser({ userId: signedIn, hourlyLimit: 5 });
+    }
+    const { store } = node(find(2), clock, ledger);
+    const full = { outcome: 'exhausted', quota: { limit: 2, remaining: 0 } };
+    t.match(await store.admit(hash), full);
+    t.match(await store.admitUser({ userId: signedIn, hourlyLimit: 2 }), full);
+    t.match(await store.quotaOf({ userId: signedIn, hourlyLimit: 3 }), { remaining: 1 }, 'and takes no unit');
+  });
+
   t.test('what a caller said of the limit before it changed is not filled in after it', async (t) => {
     const userId = newUser();
     const clock = { nowMs: SOON_MS };
