@@ -343,10 +343,13 @@ class Loader {
   }
 
   // For an engine that seldom looks, after `Compile`.
-  void MoveToFile() const { pages_.MoveToFile(std::filesystem::path(request_.gates->gates).parent_path()); }
+  void MoveToFile(ClamavEngine& engine) {
+    pages_.MoveToFile(std::filesystem::path(request_.gates->gates).parent_path());
+    engine.pages_ = std::move(pages_);
+  }
 
   // The observer ends with the load, the engine does not.
-  std::shared_ptr<const ClamavEngine> Compile() {
+  std::shared_ptr<ClamavEngine> Compile() {
     const Working working(*this);
     if (loading_.out_of_memory) throw LoadError("Not enough memory for an engine");
     cl_error_t code = cl_engine_compile(engine_.get());
@@ -355,7 +358,7 @@ class Loader {
     facts_.warnings = std::move(listener_.messages);
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
     cl_engine_set_clcb_engine_compile_progress(engine_.get(), nullptr, nullptr);
-    return std::shared_ptr<const ClamavEngine>(
+    return std::shared_ptr<ClamavEngine>(
         new ClamavEngine(std::move(engine_), signatures_.Finish(), std::move(facts_), request_));
   }
 
@@ -435,8 +438,9 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
   std::vector<std::shared_ptr<const ClamavEngine>> engines(loaders.size());
   ForEachAtOnce(loaders.size(), [&](size_t index) {
     loaders[index]->ActAs(all);
-    engines[index] = loaders[index]->Compile();
-    if (index > 0) loaders[index]->MoveToFile();
+    const std::shared_ptr<ClamavEngine> engine = loaders[index]->Compile();
+    if (index > 0) loaders[index]->MoveToFile(*engine);
+    engines[index] = engine;
   });
   return engines;
 }

@@ -172,6 +172,14 @@ ScanReport ClamavEngine::ScanWithGates(const void* content, size_t length, std::
   return ScanOnce(content, length, true, alerts);
 }
 
+void ClamavEngine::LeavePages() const {
+  constexpr std::chrono::milliseconds kLeast{100};
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  if (now - left_.load(std::memory_order_relaxed) < kLeast) return;
+  left_.store(now, std::memory_order_relaxed);
+  pages_.Leave();
+}
+
 bool ClamavEngine::Reads(const literals::Literals& literals) const {
   for (const auto& [content, gates] : literals.Samples()) {
     std::set<uint32_t> met;

@@ -177,6 +177,7 @@ ScanReport EngineSet::LookAgain(ScanReport report, const gates::Hits& hits, cons
     // Each of them sees all layers.
     WindowCounts::Met* const noting = met && looker == lookers.front() ? &*met : nullptr;
     ScanReport look = looker->Scan(content, length, deadline, nullptr, noting);
+    looker->LeavePages();
     if (!IsMatch(look)) {
       Merge(report, look);
       continue;

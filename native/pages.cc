@@ -100,7 +100,7 @@ void Pages::Forget(void* start, size_t size) {
   }
 }
 
-void Pages::MoveToFile(const std::string& folder) const {
+void Pages::MoveToFile(const std::string& folder) {
   const File file(folder);
   size_t all = 0;
   for (const auto& [begin, end] : pieces_) all += end - begin;
@@ -117,6 +117,12 @@ void Pages::MoveToFile(const std::string& folder) const {
     if (!file.TakePlaceOf(reinterpret_cast<uint8_t*>(begin), end - begin, at)) return;
     at += static_cast<off_t>(end - begin);
   }
+  are_in_file_ = true;
+}
+
+void Pages::Leave() const {
+  if (!are_in_file_) return;
+  for (const auto& [begin, end] : pieces_) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace sluice

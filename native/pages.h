@@ -29,11 +29,15 @@ class Pages {
   void Forget(void* start, size_t size);
 
   // Into a file in the folder, at the same addresses. Nobody may write to them meanwhile. What can't be put there stays in memory: the folder is in memory itself, or the disk is full.
-  void MoveToFile(const std::string& folder) const;
+  void MoveToFile(const std::string& folder);
+
+  // What is in the file takes no memory of the process until somebody looks again. Others may look meanwhile.
+  void Leave() const;
 
  private:
   // Ends by beginnings.
   std::map<uintptr_t, uintptr_t> pieces_;
+  bool are_in_file_ = false;
 };
 
 }  // namespace sluice

@@ -93,14 +93,15 @@ Napi::Value ReleaseMemory(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-// giveMemoryBack(): on a thread of Node's.
-Napi::Value GiveMemoryBack(const Napi::CallbackInfo& info) {
-  class Giving : public Napi::AsyncWorker {
+// giveMemoryBack(), forgetProgram(): on a thread of Node's.
+template <void (*kWork)()>
+Napi::Value OnOtherThread(const Napi::CallbackInfo& info) {
+  class Worker : public Napi::AsyncWorker {
    public:
-    explicit Giving(Napi::Env env) : Napi::AsyncWorker(env) {}
-    void Execute() override { sluice::GiveMemoryBack(); }
+    explicit Worker(Napi::Env env) : Napi::AsyncWorker(env) {}
+    void Execute() override { kWork(); }
   };
-  (new Giving(info.Env()))->Queue();
+  (new Worker(info.Env()))->Queue();
   return info.Env().Undefined();
 }
 
@@ -198,7 +199,8 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["sleepOnWord"] = Napi::Function::New(env, SleepOnWord, "sleepOnWord");
   exports["wakeWord"] = Napi::Function::New(env, WakeWord, "wakeWord");
   exports["releaseMemory"] = Napi::Function::New(env, ReleaseMemory, "releaseMemory");
-  exports["giveMemoryBack"] = Napi::Function::New(env, GiveMemoryBack, "giveMemoryBack");
+  exports["giveMemoryBack"] = Napi::Function::New(env, OnOtherThread<sluice::GiveMemoryBack>, "giveMemoryBack");
+  exports["forgetProgram"] = Napi::Function::New(env, OnOtherThread<sluice::ForgetProgram>, "forgetProgram");
   exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");
   return exports;
 }

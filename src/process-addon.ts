@@ -20,6 +20,8 @@ export interface ProcessAddon {
   releaseMemory(bytes: Uint8Array): void;
   /** The C library keeps what was freed. All of it goes to the kernel, on a thread of Node's. An allocation meanwhile may wait for some milliseconds. */
   giveMemoryBack(): void;
+  /** Of the program and its libraries what is looked at from now on is in the memory of the process, and not what was before. On a thread of Node's. */
+  forgetProgram(): void;
   /** The whole pages among the bytes are zeros from now on. */
   discardPages(bytes: Uint8Array): void;
   /**

@@ -162,7 +162,7 @@ Napi::Value TakeAndGiveBack(const Napi::CallbackInfo& info) {
 }
 
 // movePages(folder, pieces, look): maps pieces of so many pages, which are filled, gives back so many pages of each from a page of it on (three numbers for each
-// piece), and moves what is left to a file in the folder. Calls `look` with the beginning and the end of each stretch that is left. Returns how many pages of them have lost what
+// piece), moves what is left to a file in the folder, looks at it, and leaves it. Calls `look` with the beginning and the end of each stretch that is left. Returns how many pages of them have lost what
 // was in them.
 Napi::Value MovePages(const Napi::CallbackInfo& info) {
   constexpr size_t kPage = 4096;
@@ -185,6 +185,10 @@ Napi::Value MovePages(const Napi::CallbackInfo& info) {
     if (size > gap_end) left.emplace_back(start + gap_end, start + size);
   }
   pages.MoveToFile(info[0].As<Napi::String>().Utf8Value());
+  for (const auto& [begin, end] : left) {
+    for (const volatile uint8_t* page = begin; page < end; page += kPage) static_cast<void>(*page);
+  }
+  pages.Leave();
   Napi::Array stretches = Napi::Array::New(info.Env());
   for (const auto& [begin, end] : left) {
     Napi::Array stretch = Napi::Array::New(info.Env());

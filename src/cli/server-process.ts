@@ -12,7 +12,7 @@ import { createStandings, MEANINGS } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
-import { comeFirst } from '../process-addon.js';
+import { comeFirst, processAddon } from '../process-addon.js';
 import { type StartedEngine, startEngine } from '../service/engine.js';
 import { inheritedPlaces, openPlaces, type Places } from '../service/places.js';
 import type { Service } from '../service/service.js';
@@ -85,7 +85,9 @@ async function serveUntil(
     }
     const tell = (engine: Engine): void => tellOfSignatures(engine, config, reachableUrl(config, port), log);
     // Signatures that can't be loaded are in the log already.
-    service.ready.then(tell, () => undefined);
+    const loaded = service.ready.then(tell, () => undefined);
+    // A third of the program was for the start alone.
+    void loaded.then(() => processAddon()?.forgetProgram());
   } catch (error) {
     places?.release();
     log.fatal({ err: error }, 'the service could not start');

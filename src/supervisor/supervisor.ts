@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { SHARES, type Shares } from '../door.js';
 import type { Log } from '../log.js';
+import { processAddon } from '../process-addon.js';
 import type { Report } from './channel.js';
 import type { KeptStore, Suspects, Updater } from './kept.js';
 import { watchTerminal } from './own-process.js';
@@ -123,6 +124,8 @@ function createServers(options: SuperviseOptions) {
       },
     });
     running.add(server);
+    // What is left to do takes a tenth of the program.
+    void server.heard('loaded').then((isLoaded) => isLoaded && processAddon()?.forgetProgram());
     if (update !== null) server.tell({ kind: 'update', view: update.view() });
     void server.ended.then((end) => {
       running.delete(server);

@@ -50,6 +50,13 @@ function within(stretches: readonly Stretch[], maps: readonly Stretch[]): number
   return bytes;
 }
 
+/** Of files without a name in the folder, what is in the memory of this process. */
+function residentOf(folder: string): number {
+  const maps = readFileSync('/proc/self/smaps', 'latin1').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m);
+  const own = maps.filter((map) => map.split('\n', 1)[0]?.includes(` ${folder}/`));
+  return own.reduce((sum, map) => sum + Number(/^Rss: +(\d+) kB$/m.exec(map)?.[1]), 0);
+}
+
 function bytesOf(maps: readonly Stretch[]): number {
   return maps.reduce((sum, [begin, end]) => sum + end - begin, 0);
 }
@@ -93,6 +100,14 @@ t.test('pages keep what is in them, and what lies before a gap is in the file', 
   };
   fc.assert(fc.property(fc.array(piece, { maxLength: 20 }), isSound), { numRuns: 300 });
   t.same(mapsOf(folder), [], 'a file goes with the last map of it');
+});
+
+t.test('what lies in a file takes no memory once it was left, and is as it was', async (t) => {
+  const folder = diskFolder(t);
+  t.equal(
+    movePages(folder, Int32Array.of(40, 30, 2), () => t.equal(residentOf(folder), 0)),
+    0,
+  );
 });
 
 t.test('what can not be written, synced or mapped stays in memory', async (t) => {

@@ -215,7 +215,7 @@ export class Lane {
     if (spanMs < LONG_MS || room <= 0) return false;
     const scan = this.queue.smallest({ spanMs, left: room - 1, besideOthers: 2 * this.#options.count }, nowMs);
     if (scan === null) return false;
-    this.set.press();
+    this.set.press(true);
     if (!this.set.hasIdle) return false;
     this.queue.take(scan, nowMs);
     this.#start(scan, 'standIn', nowMs);

@@ -122,12 +122,12 @@ export class ThreadSet {
     this.#fill();
   }
 
-  /** Further threads are wanted: the next one is made ahead, and those of the set. */
-  press(): void {
+  /** Further threads are wanted: those of the set, and the next one ahead. `isAwaited`: a scan waits for the next one. */
+  press(isAwaited = false): void {
     this.#isPressed = true;
     this.#kept = 1;
     this.#keeping ??= setTimeout(() => this.#look(), this.#options.keepMs).unref();
-    this.#fill();
+    this.#fill(isAwaited ? 1 : this.#ahead);
   }
 
   /** Ends all but those that are given up: native code can't be stopped from outside. False: there are such. */
@@ -157,15 +157,20 @@ export class ThreadSet {
     return this.#options.isHeavy ? 0 : this.size;
   }
 
+  /** Of those beside the set, so many are made before anything waits for them. Large content takes longer than a thread to start. */
+  get #ahead(): number {
+    return this.#options.isHeavy ? 0 : 1;
+  }
+
   /** How many there are to be, with so many at scans. */
-  #wanted(busy: number): number {
+  #wanted(busy: number, ahead: number = this.#ahead): number {
     const { count, most } = this.#options;
-    const wanted = this.#isPressed ? Math.max(this.size, busy + 1) : busy;
+    const wanted = this.#isPressed ? Math.max(this.size, busy + ahead) : busy;
     return this.#givenUp + Math.min(this.size + most - count, Math.max(this.#always + this.#kept, wanted));
   }
 
-  #fill(): void {
-    const wanted = this.#wanted(this.busy);
+  #fill(ahead: number = this.#ahead): void {
+    const wanted = this.#wanted(this.busy, ahead);
     while (this.slots.length < wanted && !this.#isStopped) {
       try {
         this.#open(true);

@@ -40,6 +40,8 @@ await until(() => pool.running === 2);
 for (let serial = 0; serial < 3; serial += 1) await scan('one', SHORT);
 await scan('another', SHORT);
 const first = { kinds: [...kinds], ended: [...ended], running: pool.running, waiting: pool.waiting };
+await Promise.race(all);
+const openForLarge = pool.threadsOpen;
 await Promise.all(all);
 await until(() => pool.running === 0);
 
@@ -69,4 +71,4 @@ const two = [scanLarge('hang sleep 1'), scanLarge('hang sleep 1')];
 const together = { running: few.running, standIns: few.standIns };
 await Promise.all(two);
 await few.stop();
-process.stdout.write(JSON.stringify({ first, bound, together }));
+process.stdout.write(JSON.stringify({ first, openForLarge, bound, together }));

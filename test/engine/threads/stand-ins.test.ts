@@ -14,6 +14,7 @@ const report = z.object({
     running: z.number(),
     waiting: z.number(),
   }),
+  openForLarge: z.number(),
   bound: z.object({
     standIns: z.number(),
     waiting: z.number(),
@@ -33,7 +34,7 @@ t.test(
     const { stdout, stderr, code } = await start(t, program, [databases, temporaryFolder(t)], { env: faultEnvironment })
       .ended;
     t.equal(code, 0, stderr);
-    const { first, bound, together } = report.parse(JSON.parse(stdout));
+    const { first, openForLarge, bound, together } = report.parse(JSON.parse(stdout));
     const shorts = ['one: fail 20', 'one: fail 20', 'one: fail 20', 'one: fail 20', 'one: fail 20', 'another: fail 20'];
     t.strictSame(first.ended, shorts, 'none of those that hold the threads has ended');
     t.strictSame(first.kinds.slice(4), ['alone', 'alone', 'alone', 'alone'], 'they have threads of their own');
@@ -43,6 +44,7 @@ t.test(
       'large ones of one account wait for as many threads as the set has',
     );
 
+    t.equal(openForLarge, 4, 'both sets, and none ahead for large content');
     t.equal(bound.standIns, 4);
     t.ok(bound.threadsOpen <= 10, `${bound.threadsOpen} threads`);
     t.equal(bound.accountsWaiting, 2, 'one account has what it may hold, and for the last one there is no thread');
