@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "encoded.h"
+#include "base64.h"
 #include "held.h"
 #include "streams.h"
 
@@ -100,7 +100,7 @@ Reading Read(Bytes bytes) {
     const size_t before = tables.bytes().size();
     const std::string_view letters = text.substr(at, end - at);
     const bool is_plain = letters.starts_with('>') && letters.find('&') == letters.npos && text.substr(end).starts_with("</data>");
-    reading.is_foreign = !is_plain || encoded::DecodeBase64(list.subspan(at, end - at), output) != streams::End::kWhole;
+    reading.is_foreign = !is_plain || base64::Decode(list.subspan(at, end - at), output) != streams::End::kWhole;
     const Bytes table = tables.bytes().subspan(before);
     if (!Has(table, 0, "mish")) continue;
     std::optional<std::vector<Piece>> pieces = ReadTable(bytes, table);

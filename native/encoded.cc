@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// RFC 4648; uuencode as POSIX.1-2008 has it. Mails, pages and documents have the first wherever their formats let them, and readers differ in where.
+// uuencode as POSIX.1-2008 has it.
 #include "encoded.h"
 
 #include <zlib.h>
@@ -12,90 +12,17 @@
 #include <utility>
 
 #include "archives.h"
-#include "byte-classes.h"
+#include "base64.h"
 
 namespace sluice::encoded {
 namespace {
 
-constexpr uint8_t kNone = 0xff;
+using base64::IsLetter;
 
-constexpr std::array<uint8_t, 256> kValues = [] {
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::array<uint8_t, 256> values{};
-  values.fill(kNone);
-  for (size_t at = 0; at < kAlphabet.size(); at++) values[static_cast<uint8_t>(kAlphabet[at])] = static_cast<uint8_t>(at);
-  return values;
-}();
-
-bool IsLetter(uint8_t byte) { return kValues[byte] != kNone; }
 bool IsHex(uint8_t byte) { return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'f'); }
 
-// By the high half of a byte, the same for letters of both cases.
-constexpr ByteClasses kLetters = [] {
-  ByteClasses classes;
-  for (size_t byte = 0; byte < kValues.size(); byte++) {
-    const size_t row = (byte >= 'A' ? byte & 0x5f : byte) >> 4;
-    if (kValues[byte] != kNone) classes.Add(static_cast<uint8_t>(byte), static_cast<uint8_t>(1 << row));
-  }
-  return classes;
-}();
-
-// A line that ends with a word of so many letters is not the first one.
-constexpr size_t kWordMost = 16;
 // By so many bytes a text is known.
 constexpr size_t kHead = 512;
-
-#if defined(__x86_64__)
-// The next letter that begins a line, or more letters than a word has; or a place behind which too few bytes lie to look at once.
-SLUICE_AVX2 size_t PassOver(Bytes bytes, size_t at) {
-  constexpr size_t kStep = 2 * kBytesAtOnce - kWordMost;
-  const __m256i line_end = _mm256_set1_epi8('\n');
-  uint64_t letter_before = 0;
-  uint64_t line_before = at == 0 || bytes[at - 1] == '\n' ? 1 : 0;
-  for (; at + 2 * kBytesAtOnce <= bytes.size(); at += kStep) {
-    const __m256i low = BytesAt(bytes.data() + at);
-    const __m256i high = BytesAt(bytes.data() + at + kBytesAtOnce);
-    const uint64_t letters = InAny(ClassesOf(kLetters, low)) | uint64_t{InAny(ClassesOf(kLetters, high))} << kBytesAtOnce;
-    const uint64_t lines = InAny(_mm256_cmpeq_epi8(low, line_end)) | uint64_t{InAny(_mm256_cmpeq_epi8(high, line_end))} << kBytesAtOnce;
-    uint64_t many = letters & letters >> 1;
-    for (unsigned count = 2; count < kWordMost; count *= 2) many &= many >> count;
-    many &= letters >> kWordMost;
-    const uint64_t begins = letters & ~(letters << 1 | letter_before) & (many | lines << 1 | line_before);
-    if (const uint64_t known = begins & ((1ULL << kStep) - 1); known != 0) return at + static_cast<size_t>(__builtin_ctzll(known));
-    letter_before = letters >> (kStep - 1) & 1;
-    line_before = lines >> (kStep - 1) & 1;
-  }
-  return at;
-}
-#endif
-
-size_t NextStart(Bytes bytes, size_t at) {
-#if defined(__x86_64__)
-  if (HasAvx2()) at = PassOver(bytes, at);
-#endif
-  while (at < bytes.size() && !IsLetter(bytes[at])) at++;
-  return at;
-}
-
-// Some senders fill up each piece for itself, and mail programs read on.
-size_t BehindPadding(Bytes bytes, size_t at, uint64_t letters) {
-  const size_t padding = 4 - letters % 4;
-  return padding < 3 && Has(bytes, at, std::string_view("==").substr(0, padding)) ? at + padding : at;
-}
-
-// Where the text goes on, at once or at the next line, if that is of the same letters.
-std::optional<size_t> NextLine(Bytes bytes, size_t at) {
-  constexpr std::string_view kMayFollow = "\r\n=<\"'&";
-  if (at < bytes.size() && at > 0 && bytes[at - 1] == '=' && IsLetter(bytes[at])) return at;
-  if (at < bytes.size() && bytes[at] == '\r') at++;
-  if (at >= bytes.size() || bytes[at] != '\n') return std::nullopt;
-  at++;
-  while (at < bytes.size() && (bytes[at] == ' ' || bytes[at] == '\t')) at++;
-  size_t end = at;
-  while (end < bytes.size() && IsLetter(bytes[end])) end++;
-  const bool goes_on = end > at && (end == bytes.size() || kMayFollow.find(static_cast<char>(bytes[end])) != kMayFollow.npos);
-  return goes_on ? std::optional(at) : std::nullopt;
-}
 
 // How many bytes a line has, and where the next one begins. Nothing: it is the last one.
 struct Line {
@@ -156,7 +83,10 @@ bool IsBase64(Bytes bytes) {
          std::all_of(lines.begin(), lines.end(), [](uint8_t byte) { return IsLetter(byte) || byte == '\r' || byte == '\n'; });
 }
 
-bool IsText(Bytes head) { return std::find(head.begin(), head.end(), 0) == head.end(); }
+bool IsText(Bytes bytes) {
+  const Bytes head = bytes.first(std::min(bytes.size(), kHead));
+  return std::find(head.begin(), head.end(), 0) == head.end();
+}
 
 // The first line of a text has none before it, by whose end the others are found.
 Finder::Finder(Bytes bytes, size_t members_max) : bytes_(bytes), members_max_(members_max) {
@@ -170,7 +100,7 @@ void Finder::Meet(const marks::Mark& mark) {
   switch (mark.kind) {
     case marks::Kind::kBase64:
       // The word may stand behind it, as in `atob(page)`. In a program that would be a name.
-      if (!std::exchange(has_base64_, true)) FindBase64(IsText(bytes_.first(std::min(bytes_.size(), kHead))) ? 0 : mark.at);
+      if (!std::exchange(has_base64_, true)) FindBase64(IsText(bytes_) ? 0 : mark.at);
       return;
     case marks::Kind::kUuencoded:
       if (mark.at >= uuencoded_end_) FindUuencoded(mark.at);
@@ -192,38 +122,22 @@ void Finder::Meet(const marks::Mark& mark) {
       return;
     case marks::Kind::kRar:
       // Behind other bytes than those of a text libclamav finds it.
-      if (IsRar(bytes_.subspan(mark.at)) && IsText(bytes_.first(std::min(mark.at, kHead)))) AddArchive(mark.at, bytes_.size());
+      if (IsRar(bytes_.subspan(mark.at)) && IsText(bytes_.first(mark.at))) AddArchive(mark.at, bytes_.size());
       return;
     default:
       return;
   }
 }
 
-// Those that are shorter are digests and keys, of which a text may have thousands. Hexadecimal digits are something else.
 void Finder::FindBase64(size_t from) {
-  constexpr uint64_t kLeast = 66;
-  for (size_t at = NextStart(bytes_, from); at < bytes_.size() && members_.size() <= members_max_; at = NextStart(bytes_, at)) {
-    const size_t start = at;
-    const bool begins_line = start == 0 || bytes_[start - 1] == '\n';
-    uint64_t letters = 0;
-    uint64_t piece = 0;
-    uint64_t size = 0;
-    bool is_hex = true;
-    size_t again = 0;
-    for (std::optional<size_t> next = at; next; next = begins_line || letters > kWordMost ? NextLine(bytes_, at) : std::nullopt) {
-      const uint64_t before = letters;
-      for (at = *next; at < bytes_.size() && IsLetter(bytes_[at]); at++, letters++, piece++) is_hex = is_hex && IsHex(bytes_[at]);
-      // A line of a word may stand before the first one.
-      if (before > 0 && before <= kWordMost && letters - before > kWordMost) again = *next;
-      const size_t behind = BehindPadding(bytes_, at, piece);
-      if (behind == at || !NextLine(bytes_, behind)) continue;
-      at = behind;
-      size += piece * 3 / 4;
-      piece = 0;
+  std::vector<base64::Run> runs;
+  for (size_t at = base64::NextStart(bytes_, from); at < bytes_.size() && members_.size() <= members_max_; at = base64::NextStart(bytes_, at)) {
+    runs.clear();
+    at = base64::Read(bytes_, at, runs);
+    for (const base64::Run& run : runs) {
+      const uint16_t method = run.is_reversed ? kReversedBase64 : kBase64;
+      members_.push_back({method, false, false, run.start, run.end, run.size, true});
     }
-    size += piece * 3 / 4;
-    if (size >= kLeast && !is_hex) members_.push_back({kBase64, false, false, start, at, size, true});
-    if (again != 0) at = again;
   }
 }
 
@@ -330,34 +244,6 @@ bool BeginsStream(Bytes rest) {
     default:
       return false;
   }
-}
-
-streams::End DecodeBase64(Bytes data, streams::Output& output) {
-  constexpr size_t kGroup = 3;
-  std::array<uint8_t, kGroup * 1024> decoded;
-  size_t count = 0;
-  uint32_t bits = 0;
-  unsigned letters = 0;
-  const auto end_piece = [&] {
-    bits <<= 6 * (4 - letters);
-    if (letters >= 2) decoded[count++] = static_cast<uint8_t>(bits >> 16);
-    if (letters == 3) decoded[count++] = static_cast<uint8_t>(bits >> 8);
-    letters = 0;
-  };
-  for (const uint8_t byte : data) {
-    if (count > decoded.size() - kGroup) {
-      if (!output.Put(Bytes(decoded).first(count))) return output.stopped();
-      count = 0;
-    }
-    if (byte == '=') end_piece();
-    if (!IsLetter(byte)) continue;
-    bits = bits << 6 | kValues[byte];
-    if (++letters < 4) continue;
-    for (const unsigned shift : {16, 8, 0}) decoded[count++] = static_cast<uint8_t>(bits >> shift);
-    letters = 0;
-  }
-  end_piece();
-  return output.Put(Bytes(decoded).first(count)) ? streams::End::kWhole : output.stopped();
 }
 
 // RFC 2045, 6.7. What is no spelling stands for itself.

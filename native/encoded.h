@@ -21,9 +21,10 @@ enum Method : uint16_t {
   // With the header of RFC 1950.
   kZlib = 0xff03,
   kQuoted = 0xff04,
+  kReversedBase64 = 0xff05,
 };
 
-inline bool IsMethod(uint16_t method) { return method >= kBase64 && method <= kQuoted; }
+inline bool IsMethod(uint16_t method) { return method >= kBase64 && method <= kReversedBase64; }
 
 // In one content, by marks that stand in it.
 class Finder {
@@ -37,6 +38,8 @@ class Finder {
   std::vector<zip::Member>& members() { return members_; }
   // Of archives, which may lie in each other.
   uint64_t archived_bytes() const { return archived_bytes_; }
+  // All base64 is among the members.
+  bool has_base64() const { return has_base64_; }
   // A part that is quoted-printable has blanks where a line goes on: mail programs pass over them, and libclamav takes the line for an end.
   bool has_odd_quotes() const { return has_odd_quotes_; }
 
@@ -59,10 +62,12 @@ class Finder {
   size_t uuencoded_end_ = 0;
 };
 
+// By its first bytes.
+bool IsText(Bytes bytes);
+
 // More than a magic: what stands in a header of each.
 bool BeginsStream(Bytes rest);
 
-streams::End DecodeBase64(Bytes data, streams::Output& output);
 streams::End DecodeUuencoded(Bytes data, streams::Output& output);
 streams::End DecodeQuoted(Bytes data, streams::Output& output);
 

@@ -36,11 +36,21 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
     if (is_container && may_be_zip) break;
     // A word may be the first one. What else stands there is known as that.
     if (is_container || (mark->at == 0 && mark->kind != marks::Kind::kBase64)) continue;
-    if (mark->kind == marks::Kind::kStream) NoteEmbeddedStream(bytes, mark->at, streams);
-    else encoded.Meet(*mark);
+    if (mark->kind == marks::Kind::kStream) {
+      NoteEmbeddedStream(bytes, mark->at, streams);
+    } else if (mark->kind == marks::Kind::kPyInstaller) {
+      if (!NoteFiles(bytes, bundles::ReadPyInstaller(bytes, mark->at, limits_.max_files), encoded.members())) return;
+    } else {
+      encoded.Meet(*mark);
+    }
   }
   if (may_be_zip) NoteZip(level, bytes);
   if (is_container) return;
+  NoteDeflated(level, bytes);
+  NoteModules(bytes);
+  NoteInstaller(bytes);
+  if (!NoteFiles(bytes, bundles::Read(bytes, limits_.max_files), encoded.members())) return;
+  NoteSpelled(bytes, encoded);
   NoteWide(bytes);
   for (const tnef::Attachment& attachment : tnef::Read(bytes, limits_.max_files)) encoded.AddArchive(attachment.start, attachment.size);
   if (encoded.has_odd_quotes()) MarkIncomplete("engine cannot decode quoted-printable with blanks where a line goes on");

@@ -100,6 +100,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
     NoteArchive(archive);
   }
   NoteSigned(bytes);
+  NoteMessage(bytes);
   if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
   NoteImage(level, bytes);
   NoteVolume(level, bytes);
@@ -333,7 +334,8 @@ void Layers::UnpackOpened(Bytes bytes, const zip::Member& member) {
   if (!end) return MarkIncomplete("engine has not unpacked all of the compressed data");
   const bool is_of_zip = !encoded::IsMethod(member.method);
   if (is_of_zip || *end > streams::End::kForeign) NoteEnd(*end == streams::End::kCut ? streams::End::kDamaged : *end, "zip");
-  Add(std::move(held));
+  const bool is_spelled = member.method == encoded::kBase64 || member.method == encoded::kReversedBase64;
+  Add(std::move(held), is_spelled ? Origin::kSpelled : Origin::kPacked);
 }
 
 void Layers::NoteEnd(streams::End end, const char* what) {
@@ -355,14 +357,14 @@ void Layers::NoteEnd(streams::End end, const char* what) {
   }
 }
 
-void Layers::Add(Held held) {
+void Layers::Add(Held held, Origin origin) {
   const size_t size = held.bytes().size();
   if (size < kSmallest) return;
   if (depth_ + 1 > limits_.max_recursion) return Mark(std::string(kLimit) + "MaxRecursion");
   if (++now_.count > limits_.max_files) return Mark(std::string(kLimit) + "MaxFiles");
   now_.bytes_left -= std::min<uint64_t>(size, now_.bytes_left);
   held.Finish();
-  inners_.push_back({std::move(held), depth_ + 1});
+  inners_.push_back({std::move(held), depth_ + 1, origin});
 }
 
 // False: there is none left, and that has been said.
@@ -389,6 +391,7 @@ std::optional<Inner> Layers::Next() {
   Inner next = std::move(inners_.back());
   inners_.pop_back();
   depth_ = next.depth;
+  origin_ = next.origin;
   now_.inners = inners_.size();
   now_.marks = marks_.size();
   before_ = now_;

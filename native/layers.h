@@ -11,10 +11,15 @@
 #include <vector>
 
 #include "archives.h"
+#include "bundles.h"
 #include "held.h"
 #include "report.h"
 #include "streams.h"
 #include "zip.h"
+
+namespace sluice::encoded {
+class Finder;
+}
 
 namespace sluice::layers {
 
@@ -29,10 +34,17 @@ constexpr size_t kFew = 4096;
 constexpr uint64_t kTry = 4096;
 constexpr uint64_t kTryOfOne = 1024;
 
+enum class Origin : uint8_t {
+  kPacked,
+  // A text spells it, which may be packed in a way that nothing tells.
+  kSpelled,
+};
+
 // What was unpacked here.
 struct Inner {
   Held held;
   uint32_t depth;
+  Origin origin;
 };
 
 // Of one content with all that is inside of it.
@@ -123,6 +135,12 @@ class Layers {
   bool NoteListed(uint32_t level, Bytes bytes);
   void NoteZip(uint32_t level, Bytes bytes);
   void NoteMarked(uint32_t level, Bytes bytes, bool is_container);
+  void NoteSpelled(Bytes bytes, const encoded::Finder& encoded);
+  void NoteMessage(Bytes bytes);
+  void NoteModules(Bytes bytes);
+  void NoteInstaller(Bytes bytes);
+  bool NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std::vector<zip::Member>& members);
+  void NoteDeflated(uint32_t level, Bytes bytes);
   void NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before);
   void NoteWide(Bytes bytes);
   void NotePdf(Bytes bytes, std::vector<zip::Member>& members);
@@ -134,7 +152,7 @@ class Layers {
   void EndOpened();
   void UnpackOpened(Bytes bytes, const zip::Member& member);
   void Settle(uint32_t level, uint64_t size);
-  void Add(Held held);
+  void Add(Held held, Origin origin = Origin::kPacked);
   bool Spend(uint64_t bytes);
   void NoteEnd(streams::End end, const char* what);
   void Mark(std::string name);
@@ -143,6 +161,7 @@ class Layers {
   const Limits& limits_;
   const streams::Clock::time_point deadline_;
   uint32_t depth_ = 0;
+  Origin origin_ = Origin::kPacked;
   State now_;
   State before_;
   std::vector<Inner> inners_;

@@ -25,6 +25,8 @@ enum class Kind : uint8_t {
   // What PowerShell is to do.
   kCommand,
   kRar,
+  // Files that PyInstaller has put behind a program.
+  kPyInstaller,
   kZipMember,
   kZipEnd,
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "members.h"
 
+#include "base64.h"
 #include "encoded.h"
 
 namespace sluice::members {
@@ -34,7 +35,9 @@ std::optional<streams::End> Unpack(Bytes data, const zip::Member& member, stream
     case 95:
       return streams::Unpack(streams::Kind::kXz, data, output).end;
     case encoded::kBase64:
-      return encoded::DecodeBase64(data, output);
+      return base64::Decode(data, output);
+    case encoded::kReversedBase64:
+      return base64::DecodeReversed(data, output);
     case encoded::kZlib:
       return streams::UnpackZlib(data, output);
     case encoded::kUuencoded:

@@ -352,7 +352,9 @@ End UnpackDeflate(Bytes bytes, Output& output) {
 
 End UnpackZlib(Bytes bytes, Output& output) {
   size_t consumed = 0;
-  return Inflate(bytes, MAX_WBITS, output, consumed);
+  const End end = Inflate(bytes, MAX_WBITS, output, consumed);
+  output.Needed(consumed);
+  return end;
 }
 
 size_t BeginZlib(Bytes bytes, std::span<uint8_t> first) {

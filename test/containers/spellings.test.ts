@@ -123,6 +123,7 @@ const infected: Record<string, Buffer> = {
   'a PDF with the predictor of TIFF': pdf('/Filter/FlateDecode/DecodeParms<</Predictor 2/Columns 68>>', summed),
   'a PDF whose filter stands elsewhere': pdf('/Filter 3 0 R', deflated),
   'a PDF with a word of its own in a text': pdf('/A(stream)/B(endobj)/Filter/FlateDecode', deflated),
+  'a PDF whose filter stands elsewhere, by digits': pdf('/Filter 3 0 R', Buffer.from(`${deflated.toString('hex')}>`)),
   'a PDF with a hidden stream that begins as another one does': pdf(
     '/A(stream)/B(endobj)/Filter/FlateDecode',
     Buffer.concat([deflated, Buffer.from('\nendstream\nendobj\n4 0 obj\n'), likeWanted]),
@@ -244,7 +245,7 @@ t.test('what is spelled in another way, or lies behind other bytes, is looked at
 const pdfData = 'engine cannot unpack this kind of PDF data';
 const mixedRtf = 'engine cannot unpack objects of RTF in two spellings';
 const tooMuch = 'too much of it only looks packed, or lies in several archives';
-const spelled = Buffer.from(`${deflated.toString('hex')}>`);
+const spelled = Buffer.from('other letters than those of digits'.repeat(4));
 const headless = pdf('/Filter/FlateDecode', deflated, '');
 const incomplete: Record<string, [string, Buffer]> = {
   'a PDF whose filter stands elsewhere, by other letters': [pdfData, pdf('/Filter 3 0 R', spelled)],
@@ -258,7 +259,7 @@ const incomplete: Record<string, [string, Buffer]> = {
   'a PDF without a head': [pdfData, Buffer.concat([headless, Buffer.from('startxref\n0\n%%EOF\n')])],
   'a PDF that hides its encryption': [
     pdfData,
-    Buffer.concat([pdf('', Buffer.from(deflated.toString('hex'))), Buffer.from('trailer\n<</Encr#79pt 1 0 R>>\n')]),
+    Buffer.concat([pdf('', Buffer.from('other letters '.repeat(9))), Buffer.from('trailer\n<</Encr#79pt 1 0 R>>\n')]),
   ],
   'an object of RTF with a character by its number': [mixedRtf, object("0105{}\\'412")],
   'an object of RTF with bytes as they are': [mixedRtf, object('\\bin4 abcd')],

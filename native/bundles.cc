@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// RFC 1740; Electron's asar, whose list is JSON behind four lengths; PyInstaller's CArchive and PYZ.
+#include "bundles.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace sluice::bundles {
+namespace {
+
+// What is smaller holds nothing that is looked for.
+constexpr uint64_t kLeast = 66;
+
+uint64_t HighNumber(Bytes bytes, size_t at, size_t count) {
+  uint64_t number = 0;
+  for (const uint8_t byte : bytes.subspan(at, count)) number = number << 8 | byte;
+  return number;
+}
+
+void Add(Bytes bytes, uint64_t start, uint64_t size, std::vector<File>& files) {
+  if (start >= bytes.size() || size < kLeast) return;
+  files.push_back({static_cast<size_t>(start), static_cast<size_t>(std::min<uint64_t>(size, bytes.size() - start))});
+}
+
+std::vector<File> ReadApple(Bytes bytes) {
+  constexpr size_t kHead = 26;
+  constexpr size_t kEntry = 12;
+  constexpr uint64_t kData = 1;
+  constexpr uint64_t kResources = 2;
+  std::vector<File> files;
+  if (bytes.size() < kHead) return files;
+  const size_t count = static_cast<size_t>(HighNumber(bytes, 24, 2));
+  for (size_t at = kHead; at < kHead + count * kEntry && bytes.size() - at >= kEntry; at += kEntry) {
+    const uint64_t kind = HighNumber(bytes, at, 4);
+    if (kind == kData || kind == kResources) Add(bytes, HighNumber(bytes, at + 4, 4), HighNumber(bytes, at + 8, 4), files);
+  }
+  return files;
+}
+
+std::optional<uint64_t> DecimalIn(std::string_view text) {
+  const size_t start = text.find_first_not_of(" \t\r\n\"");
+  uint64_t value = 0;
+  if (start == text.npos || std::from_chars(text.data() + start, text.data() + text.size(), value).ec != std::errc()) return std::nullopt;
+  return value;
+}
+
+// An object of the list that has a size and a place is a file.
+std::vector<File> ReadAsar(Bytes bytes, size_t files_max) {
+  constexpr size_t kHead = 16;
+  constexpr size_t kDepthMost = 256;
+  struct Object {
+    std::optional<uint64_t> size;
+    std::optional<uint64_t> offset;
+  };
+  std::vector<File> files;
+  const uint64_t base = 8 + uint64_t{Word(bytes, 4)};
+  const std::string_view list = TextOf(bytes).substr(kHead, Word(bytes, 12));
+  std::vector<Object> objects;
+  for (size_t at = 0; at < list.size() && files.size() <= files_max; at++) {
+    if (list[at] == '{' && objects.size() < kDepthMost) objects.emplace_back();
+    if (objects.empty()) continue;
+    Object& object = objects.back();
+    if (list[at] == '}') {
+      if (object.size && object.offset) Add(bytes, base + *object.offset, *object.size, files);
+      objects.pop_back();
+    }
+    if (list[at] != '"') continue;
+    const size_t start = ++at;
+    while (at < list.size() && list[at] != '"') at += list[at] == '\\' ? 2 : 1;
+    const std::string_view name = list.substr(start, at - start);
+    if (at + 2 >= list.size() || list[at + 1] != ':') continue;
+    constexpr size_t kDigitsMost = 24;
+    if (name == "size") object.size = DecimalIn(list.substr(at + 2, kDigitsMost));
+    if (name == "offset") object.offset = DecimalIn(list.substr(at + 2, kDigitsMost));
+  }
+  return files;
+}
+
+std::vector<File> ReadPropertyList(Bytes bytes, size_t files_max) {
+  constexpr size_t kTrailer = 32;
+  constexpr uint8_t kData = 4;
+  constexpr uint8_t kLong = 15;
+  std::vector<File> files;
+  if (bytes.size() < kTrailer) return files;
+  const size_t trailer = bytes.size() - kTrailer;
+  const size_t width = bytes[trailer + 6];
+  const uint64_t count = HighNumber(bytes, trailer + 8, 8);
+  const uint64_t table = HighNumber(bytes, trailer + 24, 8);
+  if (width == 0 || width > 8 || table > trailer) return files;
+  const uint64_t there = std::min<uint64_t>(count, (trailer - table) / width);
+  uint64_t taken = 0;
+  for (uint64_t index = 0; index < there && files.size() <= files_max && taken <= bytes.size(); index++) {
+    const uint64_t at = HighNumber(bytes, static_cast<size_t>(table + index * width), width);
+    constexpr size_t kHeadMost = 10;
+    if (at + kHeadMost > trailer || bytes[static_cast<size_t>(at)] >> 4 != kData) continue;
+    uint64_t size = bytes[static_cast<size_t>(at)] & kLong;
+    uint64_t start = at + 1;
+    if (size == kLong) {
+      const size_t digits = size_t{1} << (bytes[static_cast<size_t>(start)] & 3);
+      size = HighNumber(bytes, static_cast<size_t>(start) + 1, digits);
+      start += 1 + digits;
+    }
+    Add(bytes, start, size, files);
+    taken += std::min<uint64_t>(size, bytes.size());
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<File> Read(Bytes bytes, size_t files_max) {
+  if (Has(bytes, 0, std::string_view("\0\x05\x16\0", 4)) || Has(bytes, 0, std::string_view("\0\x05\x16\x07", 4))) return ReadApple(bytes);
+  if (Has(bytes, 0, "bplist0")) return ReadPropertyList(bytes, files_max);
+  const bool is_asar = Has(bytes, 0, std::string_view("\x04\0\0\0", 4)) && Has(bytes, 16, "{\"files\":");
+  return is_asar ? ReadAsar(bytes, files_max) : std::vector<File>();
+}
+
+std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max) {
+  constexpr size_t kEntry = 18;
+  std::vector<File> files;
+  // From version 2.1 on it ends with the name of a library.
+  for (const size_t tail : {size_t{88}, size_t{24}}) {
+    if (bytes.size() - mark < tail) continue;
+    const uint64_t length = HighNumber(bytes, mark + 8, 4);
+    const uint64_t list = HighNumber(bytes, mark + 12, 4);
+    const uint64_t list_length = HighNumber(bytes, mark + 16, 4);
+    if (length > mark + tail || list + list_length > length) continue;
+    const size_t start = static_cast<size_t>(mark + tail - length);
+    const Bytes entries = bytes.subspan(start + static_cast<size_t>(list), static_cast<size_t>(list_length));
+    for (size_t at = 0; entries.size() - at > kEntry && files.size() <= files_max;) {
+      const uint64_t entry = HighNumber(entries, at, 4);
+      if (entry <= kEntry || entry > entries.size() - at) break;
+      const size_t before = files.size();
+      Add(bytes, start + HighNumber(entries, at + 4, 4), HighNumber(entries, at + 8, 4), files);
+      if (files.size() > before) files.back().is_packed = entries[at + 16] == 1;
+      at += static_cast<size_t>(entry);
+    }
+    if (!files.empty()) break;
+  }
+  return files;
+}
+
+// Behind a program, where a sector of a disk begins: flags, a mark, the size of a header and that of all.
+std::optional<Installer> ReadNsis(Bytes bytes) {
+  constexpr size_t kSector = 512;
+  constexpr size_t kHead = 28;
+  constexpr std::string_view kMark = "\xef\xbe\xad\xdeNullsoftInst";
+  if (!Has(bytes, 0, "MZ")) return std::nullopt;
+  for (size_t at = kSector; at + kHead < bytes.size(); at += kSector) {
+    if (Has(bytes, at + 4, kMark)) return Installer{at + kHead, Word(bytes, at + 20)};
+  }
+  return std::nullopt;
+}
+
+size_t BeginOfModules(Bytes bytes) {
+  constexpr size_t kHeadMost = 32;
+  if (!Has(bytes, 0, std::string_view("PYZ\0", 4))) return 0;
+  const size_t at = TextOf(bytes.first(std::min(bytes.size(), kHeadMost))).find('x', 12);
+  return at == std::string_view::npos ? 0 : at;
+}
+
+}  // namespace sluice::bundles

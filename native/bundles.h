@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Files that lie in another one as a list in it says: programs by PyInstaller and Electron, installers by NSIS, files of macOS in one piece, property lists.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "bytes.h"
+
+namespace sluice::bundles {
+
+struct File {
+  size_t start;
+  size_t size;
+  // By zlib.
+  bool is_packed = false;
+};
+
+// AppleSingle and AppleDouble, asar, binary property lists with bytes in them (Safari's web archives). No more than one file more than asked for.
+std::vector<File> Read(Bytes bytes, size_t files_max);
+
+// Of PyInstaller, whose list ends here with its mark.
+std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max);
+
+// Modules of PyInstaller, one behind the other, each by zlib; 0: it is something else.
+size_t BeginOfModules(Bytes bytes);
+
+// Of an installer by NSIS: where its data begins, which may be one stream, and how long the first of what is in it must be.
+struct Installer {
+  size_t start;
+  uint32_t header_size;
+};
+std::optional<Installer> ReadNsis(Bytes bytes);
+
+}  // namespace sluice::bundles

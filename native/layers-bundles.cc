@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Files in bundles and installers, and messages of OpenPGP.
+#include <algorithm>
+#include <utility>
+
+#include "bundles.h"
+#include "encoded.h"
+#include "layers.h"
+#include "openpgp.h"
+
+namespace sluice::layers {
+
+void Layers::NoteMessage(Bytes bytes) {
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  const openpgp::Reading reading = openpgp::Read(bytes, output);
+  if (reading.is_encrypted) Mark("Sluice.Mark.Encrypted.OpenPGP");
+  if (!reading.has_content) {
+    Spend(output.size());
+    return;
+  }
+  NoteEnd(reading.end, "OpenPGP");
+  Add(std::move(held));
+}
+
+// False: they lie in each other, again and again.
+bool Layers::NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std::vector<zip::Member>& members) {
+  uint64_t taken = 0;
+  for (const bundles::File& file : files) {
+    taken += file.size;
+    const uint16_t method = file.is_packed ? encoded::kZlib : encoded::kAsItIs;
+    members.push_back({method, false, false, file.start, file.start + file.size, file.is_packed ? 0 : file.size, true});
+  }
+  return taken <= bytes.size() || Spend(taken - bytes.size());
+}
+
+// As one text: none of them has a head of its own.
+void Layers::NoteModules(Bytes bytes) {
+  size_t at = bundles::BeginOfModules(bytes);
+  if (at == 0) return;
+  Held held;
+  while (at < bytes.size() && bytes[at] == 'x' && held.bytes().size() < now_.bytes_left) {
+    streams::Output output(&held, now_.bytes_left - held.bytes().size(), deadline_);
+    const streams::End end = streams::UnpackZlib(bytes.subspan(at), output);
+    if (end > streams::End::kForeign) return NoteEnd(end, "PYZ");
+    if (end != streams::End::kWhole) break;
+    at += static_cast<size_t>(output.taken());
+  }
+  Add(std::move(held));
+}
+
+// In one stream by deflate, with a size before each file, libclamav doesn't find them.
+void Layers::NoteInstaller(Bytes bytes) {
+  constexpr size_t kSize = 4;
+  const std::optional<bundles::Installer> installer = bundles::ReadNsis(bytes);
+  if (!installer) return;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  const streams::End end = streams::UnpackDeflate(bytes.subspan(installer->start), output);
+  const Bytes all = held.bytes();
+  if (all.size() < kSize || Word(all, 0) != installer->header_size) {
+    Spend(output.size());
+    return;
+  }
+  NoteEnd(end, "NSIS");
+  for (size_t at = 0; all.size() - at > kSize && now_.count <= limits_.max_files;) {
+    const Bytes rest = all.subspan(at + kSize);
+    const Bytes file = rest.first(std::min<size_t>(Word(all, at), rest.size()));
+    Held copy;
+    streams::Output put(&copy, now_.bytes_left, deadline_);
+    if (!put.Put(file)) return NoteEnd(put.stopped(), "NSIS");
+    Add(std::move(copy));
+    at += kSize + file.size();
+  }
+}
+
+}  // namespace sluice::layers
