@@ -68,6 +68,11 @@ const infected: Record<string, string> = {
     .map((line) => `b += b"${line}"\n`)
     .join(''),
   'escapes of a shell': `printf '${spelled((byte) => `\\${byte.toString(8).padStart(3, '0')}`)}'`,
+  'bytes as Python shows them': `exec(zlib.decompress(b'${[...deflateSync(wanted)].map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x27 || byte === 0x5c ? `\\x${digits(byte)}` : String.fromCharCode(byte))).join('')}'))`,
+  'what JavaScript escapes': `unescape("${escape(wanted.toString('latin1'))}")`,
+  'bytes of Java': `byte[] b = {${spelled((byte) => `(byte) 0x${digits(byte)}`, ', ')}};`,
+  'numbers between dashes': `a = Split("${spelled((byte) => `${byte}`, '-')}", "-")`,
+  'numbers between colons': `${spelled(digits, ':')}`,
   'escapes of an address': `document.write(unescape("${spelled((byte) => `%${digits(byte)}`)}"))`,
   'escapes of an address, two bytes in each': `unescape("${wanted.toString('hex').replace(/(..)(..)/g, '%u$2$1')}")`,
 };
