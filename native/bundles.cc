@@ -93,7 +93,7 @@ std::vector<File> ReadPropertyList(Bytes bytes, size_t files_max) {
   for (uint64_t index = 0; index < there && files.size() <= files_max && taken <= bytes.size(); index++) {
     const uint64_t at = HighNumber(bytes, static_cast<size_t>(table + index * width), width);
     constexpr size_t kHeadMost = 10;
-    if (at + kHeadMost > trailer || bytes[static_cast<size_t>(at)] >> 4 != kData) continue;
+    if (at > trailer || trailer - at < kHeadMost || bytes[static_cast<size_t>(at)] >> 4 != kData) continue;
     uint64_t size = bytes[static_cast<size_t>(at)] & kLong;
     uint64_t start = at + 1;
     if (size == kLong) {

@@ -238,11 +238,18 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
     quota::Scanning scanning;
     allocations::Failures failures;
     matcher::Matching matching(finders_, alerts.reader, all_matches);
+    std::optional<regexes::Timed> expressions;
+    if (alerts.layers != nullptr) expressions.emplace(alerts.layers->deadline());
+    else if (alerts.deadline) expressions.emplace(*alerts.deadline);
     if (alerts.layers != nullptr) alerts.layers->Begin();
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
     // With all matches it goes on behind the first one.
     if (alerts.layers != nullptr) EndLayers(alerts, code != CL_CLEAN && !all_matches);
     alerts.out_of_memory = alerts.out_of_memory || failures.Any();
+    if (expressions && expressions->has_ended()) {
+      alerts.late = true;
+      if (code == CL_CLEAN) code = CL_VIRUS;
+    }
   }
   if (alerts.late) alerts.names.emplace_back(kLate);
   // The name belongs to the engine, which the caller holds a reference to until this copy is made.

@@ -29,6 +29,7 @@ void pcre2_code_free_8(void* code) __attribute__((weak));
 void* pcre2_match_context_copy_8(void* context) __attribute__((weak));
 void pcre2_match_context_free_8(void* context) __attribute__((weak));
 int pcre2_set_match_limit_8(void* context, uint32_t limit) __attribute__((weak));
+int pcre2_set_offset_limit_8(void* context, size_t limit) __attribute__((weak));
 int pcre2_set_callout_8(void* context, int (*callout)(void*, void*), void* data) __attribute__((weak));
 int pcre2_jit_compile_8(void* code, uint32_t options) __attribute__((weak));
 void* pcre2_jit_stack_create_8(size_t start, size_t most, void* context) __attribute__((weak));
@@ -44,6 +45,7 @@ constexpr int kNoMatch = -1;                   // PCRE2_ERROR_NOMATCH
 constexpr int kLimit = -47;                    // PCRE2_ERROR_MATCHLIMIT
 constexpr uint32_t kNoStartOptimize = 0x10000;  // PCRE2_NO_START_OPTIMIZE
 constexpr uint32_t kAnchored = 0x80000000;     // PCRE2_ANCHORED
+constexpr uint32_t kUseOffsetLimit = 0x800000;  // PCRE2_USE_OFFSET_LIMIT
 // Of machine code: it takes them in less time than the interpreter its own, of which libclamav allows 100,000.
 constexpr uint32_t kStepsMost = 400'000;
 // It passes over so many in the time of a step.
@@ -55,6 +57,7 @@ struct Effort {
   size_t place;
 };
 thread_local Effort effort{};
+thread_local Timed* timed = nullptr;
 
 // As far as it is looked at here (pcre2callout(3)).
 struct Callout {
@@ -162,20 +165,23 @@ std::string Counted(std::string_view pattern) {
 }
 
 // Null: there is none.
-Owned MachineCode(const Source& source, uint32_t options) {
+Owned CodeOf(const Source& source, std::string_view pattern, uint32_t options) {
   int error = 0;
   size_t at = 0;
-  const std::string counted = Counted(source.pattern);
-  Owned code(pcre2_compile_8(reinterpret_cast<const uint8_t*>(counted.data()), counted.size(), source.options | kNoStartOptimize | options, &error, &at,
-                             source.context.get()),
-             FreeCode);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(pattern.data());
+  return {pcre2_compile_8(bytes, pattern.size(), source.options | options, &error, &at, source.context.get()), FreeCode};
+}
+
+// Null: there is none.
+Owned MachineCode(const Source& source, uint32_t options) {
+  Owned code = CodeOf(source, Counted(source.pattern), kNoStartOptimize | options);
   if (code && pcre2_jit_compile_8(code.get(), kComplete) != 0) code.reset();
   return code;
 }
 
 class Compiled {
  public:
-  Compiled(const Source& source, void* limits) : limits_(limits == nullptr ? nullptr : pcre2_match_context_copy_8(limits), FreeLimits) {
+  Compiled(const Source& source, void* limits) : source_(source), limits_(limits == nullptr ? nullptr : pcre2_match_context_copy_8(limits), FreeLimits) {
     if (!limits_) return;
     pcre2_jit_stack_assign_8(limits_.get(), StackOfThread, nullptr);
     pcre2_set_match_limit_8(limits_.get(), kStepsMost);
@@ -184,6 +190,30 @@ class Compiled {
     if (!anywhere_) return;
     first_pairs_ = FirstPairs::Of(source.pattern, source.options);
     if (first_pairs_) here_ = MachineCode(source, kAnchored);
+  }
+
+  // As the interpreter says it, if there is time: PCRE2 counts its steps for each place anew, and knows no time.
+  int Interpret(const void* expression, const uint8_t* text, size_t length, size_t start, uint32_t options, void* places, void* limits) const {
+    const auto match = [&](const void* code, size_t from, void* within) { return pcre2_match_8(code, text, length, from, options, places, within); };
+    if (timed == nullptr) return match(expression, start, limits);
+    std::call_once(is_sliced_, [this] { sliced_ = CodeOf(source_, source_.pattern, kUseOffsetLimit); });
+    const Owned within(pcre2_match_context_copy_8(limits), FreeLimits);
+    if (!sliced_ || !within) return match(expression, start, limits);
+    constexpr std::chrono::milliseconds kShort{5};
+    constexpr std::chrono::milliseconds kLong{20};
+    size_t slice = 64;
+    for (size_t from = start; from <= length;) {
+      const auto before = std::chrono::steady_clock::now();
+      if (timed->IsOver(before)) return kNoMatch;
+      pcre2_set_offset_limit_8(within.get(), from + slice - 1);
+      const int result = match(sliced_.get(), from, within.get());
+      if (result != kNoMatch) return result;
+      from += slice;
+      const auto took = std::chrono::steady_clock::now() - before;
+      if (took < kShort) slice *= 2;
+      else if (took > kLong) slice = std::max<size_t>(1, slice / 2);
+    }
+    return kNoMatch;
   }
 
   // PCRE2 counts groups for each place by itself, so it makes no difference who goes on to the next one.
@@ -206,11 +236,15 @@ class Compiled {
   static constexpr size_t kBytesForOne = 16;
   static constexpr size_t kTriedLeast = 8;
 
+  const Source& source_;
   Owned limits_;
   Owned anywhere_{nullptr, FreeCode};
   // Where a match may begin, and what matches at one place alone.
   std::optional<FirstPairs> first_pairs_;
   Owned here_{nullptr, FreeCode};
+  // For the interpreter, which is seldom asked for long.
+  mutable std::once_flag is_sliced_;
+  mutable Owned sliced_{nullptr, FreeCode};
 };
 
 bool Has(std::string_view all, char one) { return all.find(one) != std::string_view::npos; }
@@ -283,6 +317,14 @@ const Compiled* CompiledOf(const void* expression, void* limits) {
 
 }  // namespace
 
+Timed::Timed(std::chrono::steady_clock::time_point deadline) : deadline_(deadline), before_(std::exchange(timed, this)) {}
+Timed::~Timed() { timed = before_; }
+
+bool Timed::IsOver(std::chrono::steady_clock::time_point now) {
+  has_ended_ = has_ended_ || now >= deadline_;
+  return has_ended_;
+}
+
 void* Compile(const uint8_t* pattern, size_t length, uint32_t options, int* error, size_t* at, void* context) {
   void* const expression = pcre2_compile_8(pattern, length, options, error, at, context);
   if (expression == nullptr) return nullptr;
@@ -307,6 +349,7 @@ int Match(const void* expression, const uint8_t* text, size_t length, size_t sta
   try {
     const Compiled* const compiled = CompiledOf(expression, limits);
     if (compiled != nullptr && compiled->Misses(text, length, start, options, places)) return kNoMatch;
+    if (compiled != nullptr) return compiled->Interpret(expression, text, length, start, options, places, limits);
   } catch (const std::bad_alloc&) {
     // Then it is interpreted.
   }
@@ -323,7 +366,7 @@ void Free(void* expression) {
 }
 
 void Watch() {
-  if (pcre2_match_8 == nullptr || pcre2_jit_compile_8 == nullptr || pcre2_set_callout_8 == nullptr) return;
+  if (pcre2_match_8 == nullptr || pcre2_jit_compile_8 == nullptr || pcre2_set_callout_8 == nullptr || pcre2_set_offset_limit_8 == nullptr) return;
   const std::array substitutes{tables::Substitute{"pcre2_compile_8", reinterpret_cast<void*>(Compile)},
                                tables::Substitute{"pcre2_match_8", reinterpret_cast<void*>(Match)},
                                tables::Substitute{"pcre2_code_free_8", reinterpret_cast<void*>(Free)}};

@@ -2,6 +2,7 @@
 // Regular expressions of signatures, which libclamav lets PCRE2 interpret.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,6 +17,24 @@ void* Compile(const uint8_t* pattern, size_t length, uint32_t options, int* erro
 // Machine code is made without what PCRE2 does to begin later: of `(a|)a*a` that of 10.42 says that it doesn't match "a", of others that of 10.45. FirstPairs does it
 // instead.
 int Match(const void* expression, const uint8_t* text, size_t length, size_t start, uint32_t options, void* places, void* limits);
+
+// While it lives, what is interpreted on this thread ends with the deadline, and matches nothing.
+class Timed {
+ public:
+  explicit Timed(std::chrono::steady_clock::time_point deadline);
+  ~Timed();
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+  // Something was not looked at to its end.
+  bool has_ended() const { return has_ended_; }
+  bool IsOver(std::chrono::steady_clock::time_point now);
+
+ private:
+  const std::chrono::steady_clock::time_point deadline_;
+  Timed* const before_;
+  bool has_ended_ = false;
+};
 
 // As pcre2_code_free.
 void Free(void* expression);

@@ -71,17 +71,30 @@ function parse(text: string): unknown {
 /** The first name that an object of JSON, which has been parsed, has for the second time. */
 function repeatedName(json: string): string | null {
   const open: Set<string>[] = [];
-  for (const [token, text, colon] of json.matchAll(/("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}]/g)) {
-    if (token === '{') open.push(new Set());
-    else if (token === '}') open.pop();
-    else if (text !== undefined && colon !== undefined) {
-      const name = String(JSON.parse(text));
-      const names = open.at(-1);
-      if (names?.has(name)) return name;
-      names?.add(name);
-    }
+  for (let at = 0; at < json.length; at += 1) {
+    if (json[at] === '{') open.push(new Set());
+    else if (json[at] === '}') open.pop();
+    if (json[at] !== '"') continue;
+    const start = at;
+    at = endOfText(json, at);
+    let next = at + 1;
+    while (BLANKS.has(json[next])) next += 1;
+    if (json[next] !== ':') continue;
+    const name = String(JSON.parse(json.slice(start, at + 1)));
+    const names = open.at(-1);
+    if (names?.has(name)) return name;
+    names?.add(name);
   }
   return null;
+}
+
+const BLANKS: ReadonlySet<string | undefined> = new Set([' ', '\t', '\r', '\n']);
+
+/** Where the quote is that ends the text which begins with one here. */
+function endOfText(json: string, start: number): number {
+  let at = start + 1;
+  while (at < json.length && json[at] !== '"') at += json[at] === '\\' ? 2 : 1;
+  return at;
 }
 
 /** The body as text, at most JSON_BODY_BYTES. */

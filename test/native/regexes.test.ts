@@ -2,7 +2,11 @@
 import { createRequire } from 'node:module';
 import * as fc from 'fast-check';
 import t from 'tap';
+import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
+import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { faultAddonPath } from '../fixtures/faults.js';
+import { temporaryFolder } from '../fixtures/folder.js';
+import { databaseFolder, loadEngine } from './engine.js';
 
 interface Addon {
   /** For each text what our function and PCRE2's say, each as a result, a beginning and an end; null: it is no expression. */
@@ -246,4 +250,17 @@ t.test('what takes more stack than a thread has for it', async (t) => {
     t.ok(ours === theirs || ours === NO_MATCH, `${pattern}: ${ours}, ${theirs}`);
     if (ours !== theirs) t.ok((theirs ?? 0) < 0, 'the interpreter has found nothing');
   }
+});
+
+t.test('what the interpreter has no time for is incomplete', async (t) => {
+  // At each of many thousand places nearly as many steps as are allowed for one: most of a minute.
+  const folder = databaseFolder(t, {
+    'a.ldb': `Test.Slow;Engine:81-255,Target:0;0&1;${Buffer.from('aaaaaaaa').toString('hex')};0/a[^)]+Calculate/si\n`,
+  });
+  const order = { directories: [folder], temporaryDirectory: temporaryFolder(t) };
+  await loadEngine({ ...order, limits: { ...defaultEngineLimits, maxScanTimeMs: 400 } });
+  const verdict = readAnswer(scanBuffer(Buffer.from(`${'a'.repeat(95_000)}e`)), usualPolicy);
+  t.match(verdict, { kind: 'incomplete', reason: 'engine limit exceeded: MaxScanTime' });
+  const matching = Buffer.from('aaaaaaaa, calculate');
+  t.match(readAnswer(scanBuffer(matching), usualPolicy), { kind: 'infected' });
 });
