@@ -238,20 +238,22 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
     quota::Scanning scanning;
     allocations::Failures failures;
     matcher::Matching matching(finders_, alerts.reader, all_matches);
-    std::optional<regexes::Timed> expressions;
-    if (alerts.layers != nullptr) expressions.emplace(alerts.layers->deadline());
-    else if (alerts.deadline) expressions.emplace(*alerts.deadline);
+    // As libclamav has it for all else.
+    const std::chrono::milliseconds limit(cl_engine_get_num(handle_.get(), CL_ENGINE_MAX_SCANTIME, nullptr));
+    regexes::Timed expressions(std::min(std::chrono::steady_clock::now() + limit, alerts.deadline.value_or(Deadline::max())));
     if (alerts.layers != nullptr) alerts.layers->Begin();
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
     // With all matches it goes on behind the first one.
     if (alerts.layers != nullptr) EndLayers(alerts, code != CL_CLEAN && !all_matches);
     alerts.out_of_memory = alerts.out_of_memory || failures.Any();
-    if (expressions && expressions->has_ended()) {
+    if (expressions.has_ended()) {
       alerts.late = true;
       if (code == CL_CLEAN) code = CL_VIRUS;
     }
   }
-  if (alerts.late) alerts.names.emplace_back(kLate);
+  // libclamav may have said it as well.
+  const bool is_said = std::find(alerts.names.begin(), alerts.names.end(), kLate) != alerts.names.end();
+  if (alerts.late && !is_said) alerts.names.emplace_back(kLate);
   // The name belongs to the engine, which the caller holds a reference to until this copy is made.
   std::optional<std::string> found;
   if (code == CL_VIRUS) found = NameOf(name, alerts.names);
