@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// By what stands between two pieces alone, so that whoever finds a text and whoever decodes it see the same one.
+// What stands between two pieces decides alone. So a text is decoded as it was found.
 #include "pieces.h"
 
 #include <algorithm>

@@ -172,7 +172,7 @@ std::optional<Run> Finder::Next() {
   if (also_) return std::exchange(also_, std::nullopt);
   for (size_t block = NextBlock(bytes_, next_); block + kBlock <= bytes_.size(); block = NextBlock(bytes_, next_)) {
     const std::optional<Run> run = ReadAt(block);
-    // Blocks are the same whoever looks for them.
+    // Blocks begin at the same places with AVX2 and without.
     next_ = std::max(block + kBlock, read_ / kBlock * kBlock);
     if (run) return run;
   }

@@ -111,7 +111,7 @@ interface Gated {
 }
 
 /** Extended ones of any kind of file, and of programs for Windows. */
-const OF_OWN_PASS = /^[^:;]*:(?:[01*]):[^;]*$/;
+const OF_OWN_PASS = /^[^:;]*:[01*]:[^;]*$/;
 
 const isCandidate = ({ isHandler, isExtended, target }: LogicalSignature, targets: ReadonlySet<number>): boolean =>
   !isHandler && (!isExtended || targets.has(target));
