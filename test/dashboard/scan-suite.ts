@@ -48,7 +48,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     t.match(await row('empty.txt').textContent(), /Empty: there is nothing to scan/);
     t.match(await row('deep.zip').textContent(), /Not fully looked at, so there is no verdict/);
     // How many came to what, and those of one outcome alone.
-    const shown = () => page.locator('.scan-item-name').allInnerTexts();
+    const shown = () => page.locator('.scan-item-name').allTextContents();
     await page.getByRole('button', { name: '3 without a verdict' }).click();
     t.strictSame(await shown(), ['large.bin', 'empty.txt', 'deep.zip']);
     await page.getByRole('button', { name: '1 clean' }).click();
