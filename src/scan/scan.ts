@@ -6,7 +6,7 @@ import { extensionOf, shownNameOf } from '../filename.js';
 import type { Recorded } from '../history/intake.js';
 import { timeId } from '../ids.js';
 import { Content, type ContentOwner, receiveUrl } from './content.js';
-import { type Admitted, ScanFacts, type ScanParts } from './scan-facts.js';
+import { type Admitted, ScanFacts } from './scan-facts.js';
 import type { Known } from './verdicts/known.js';
 
 export type { Admitted, EndedScan, ScanParts } from './scan-facts.js';
@@ -23,10 +23,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   #isPatient = false;
   #isWatched = false;
   #left: Error | null = null;
-
-  constructor(parts: ScanParts, requestId: string) {
-    super(parts, requestId);
-  }
 
   // What a protocol does.
 
@@ -353,7 +349,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     }
     if (this.verdict.kind === 'infected') this.virusName = this.verdict.virusName;
     if (this.lookedBy !== null) this.notices = noticesOf(this.verdict, this.lookedBy.notice);
-    this.#append();
+    this.parts.history.append(this);
   }
 
   /** What a scan without a verdict costs, and what is said of it. */
@@ -373,11 +369,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       this.error = errorTable.internal.error;
     }
     if (this.access !== null) this.quota = await this.parts.refunds.settle(problem, this.access, this);
-    this.#append();
-  }
-
-  #append(): void {
-    if (this.scanId !== null) this.parts.history.append(this);
+    this.parts.history.append(this);
   }
 
   onRecorded(): void {

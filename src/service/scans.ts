@@ -109,31 +109,28 @@ export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: S
 
 export function tellOfScans(log: EventLog, metrics: Metrics): (scan: EndedScan) => void {
   return (scan) => {
-    log.event(membersOf(scan), 'scan');
+    // The members of a JSON object. Names and digits need no escapes, and what does is null as a rule.
+    const members = [
+      '"scanId":"',
+      scan.scanId ?? '',
+      '","requestId":"',
+      scan.requestId,
+      '",',
+      ownerText(scan.account, scan.keyId),
+      ',"protocol":"',
+      scan.protocol,
+      '","durationMs":',
+      Math.round(scan.durationMs * 1000) / 1000,
+      ',"sizeBytes":',
+      scan.wholeBytes ?? 'null',
+      ',"sha256":',
+      jsonName(scan.sha256),
+      ',',
+      endText(scan),
+    ];
+    log.event(members, 'scan');
     metrics.ended(scan);
   };
-}
-
-/** Of a scan, for the log: the members of a JSON object. Names and digits need no escapes, and what does is null as a rule. */
-function membersOf(scan: EndedScan): (string | number)[] {
-  return [
-    '"scanId":"',
-    scan.scanId ?? '',
-    '","requestId":"',
-    scan.requestId,
-    '",',
-    ownerText(scan.account, scan.keyId),
-    ',"protocol":"',
-    scan.protocol,
-    '","durationMs":',
-    Math.round(scan.durationMs * 1000) / 1000,
-    ',"sizeBytes":',
-    scan.wholeBytes ?? 'null',
-    ',"sha256":',
-    jsonName(scan.sha256),
-    ',',
-    endText(scan),
-  ];
 }
 
 /** Nearly all are clean, and by the engine that was named last. */
