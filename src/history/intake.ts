@@ -80,7 +80,7 @@ export function createIntake(options: IntakeOptions) {
     const segment = segments.open();
     if (writing !== null || startedMs < asideUntilMs || segment === null) return false;
     const fromBytes = segment.endBytes;
-    const isWritten = appendNow(segment, ended.bytes(), ended.records.length);
+    const isWritten = appendNow(segment, ended.memory.subarray(0, ended.endBytes), ended.records.length);
     const endedMs = performance.now();
     if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
     if (!isWritten) return false;
@@ -124,7 +124,7 @@ export function createIntake(options: IntakeOptions) {
     const segment = segments.open() ?? (await segments.begin());
     let fromBytes = segment.endBytes;
     const rows = turns.reduce((sum, { records }) => sum + records.length, 0);
-    await appendTo(segment, Buffer.concat(turns.map((one) => one.bytes())), rows);
+    await appendTo(segment, Buffer.concat(turns.map(({ memory, endBytes }) => memory.subarray(0, endBytes))), rows);
     for (const one of turns) {
       written(one, segment, fromBytes);
       fromBytes += one.endBytes;
@@ -202,9 +202,5 @@ class Turn {
     }
     this.endBytes = writeFrame(this.memory, this.endBytes, rowStart(row), rowEnd(row));
     this.records.push({ scan, row, endBytes: this.endBytes });
-  }
-
-  bytes(): Buffer {
-    return this.memory.subarray(0, this.endBytes);
   }
 }

@@ -218,22 +218,18 @@ function lengthAt(buffer: Buffer, at: number): number | 'cut' | 'damaged' {
   return buffer.readUInt32LE(at + LENGTH_BYTES) === checksum(buffer, at, length) ? length : 'damaged';
 }
 
-function checksum(buffer: Buffer, at: number, length: number): number {
-  const payload = buffer.subarray(at + HEADER_BYTES, at + HEADER_BYTES + length);
-  return crc32(payload, crcOfLength(length));
-}
-
 const CRC_OF_BYTE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
   for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
   return crc;
 });
 
-/** Of its four bytes: a call of zlib's would take longer than they do. */
-function crcOfLength(length: number): number {
+/** Of the record there: the four bytes of its length are counted here, since a call of zlib's would take longer than they do. */
+function checksum(buffer: Buffer, at: number, length: number): number {
   let crc = 0xffffffff;
   for (let shift = 0; shift < 32; shift += 8) {
     crc = (CRC_OF_BYTE[(crc ^ (length >>> shift)) & 0xff] ?? 0) ^ (crc >>> 8);
   }
-  return (crc ^ 0xffffffff) >>> 0;
+  const payload = buffer.subarray(at + HEADER_BYTES, at + HEADER_BYTES + length);
+  return crc32(payload, (crc ^ 0xffffffff) >>> 0);
 }
