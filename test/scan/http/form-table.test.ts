@@ -7,7 +7,7 @@ import { formCases } from './form-table.js';
 const BYTE_BY_BYTE_MAX = 10_000;
 const FORM = 'multipart/form-data; boundary=----Boundary';
 
-for (const { name, contentType = FORM, body: text, expected } of formCases) {
+for (const [name, text, expected, contentType = FORM] of formCases) {
   t.test(name, async (t) => {
     const body = Buffer.from(text, 'latin1');
     t.strictSame(readForm(contentType, [body]), expected);
