@@ -22,8 +22,7 @@ const own: Verification = { outcome: 'own', userId, sessionId };
 const invalid: Verification = { outcome: 'invalid' };
 const expired: Verification = { outcome: 'expired' };
 
-const postgres = await startPostgres();
-t.teardown(() => postgres.stop());
+const postgres = await startPostgres({ t });
 const store = await openPostgres({ kind: 'url', url: await postgres.database() });
 t.teardown(() => store.close());
 

@@ -10,8 +10,7 @@ import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
-const postgres = await startPostgres();
-t.teardown(() => postgres.stop());
+const postgres = await startPostgres({ t });
 
 interface Tried {
   readonly server: TestServer;
@@ -22,8 +21,7 @@ interface Tried {
 async function start(format: 'json' | 'common'): Promise<Tried> {
   const path = join(temporaryFolder(t), 'access.log');
   const env = { DATABASE_URL: await postgres.database(), ACCESS_LOG: format, ACCESS_LOG_FILE: path };
-  const server = await startServer({ env });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env });
   let read = 0;
   const lines = (): string[] =>
     readFileSync(path, 'utf8')

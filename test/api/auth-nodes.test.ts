@@ -24,8 +24,7 @@ t.test('two servers, one Postgres', async (t) => {
     BASE_URL: 'https://sluice.example.org',
     TRUSTED_PROXIES: '127.0.0.0/8',
   };
-  const [one, other] = await Promise.all([startServer({ env }), startServer({ env })]);
-  t.teardown(() => Promise.all([one.stop(), other.stop()]));
+  const [one, other] = await Promise.all([startServer({ t, env }), startServer({ t, env })]);
 
   t.test(
     'a token of one is accepted by the other, and a session that ends on one is refused by the other at once',

@@ -10,9 +10,8 @@ import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 
 const run = promisify(execFile);
-const server = await startServer();
+const server = await startServer({ t });
 const directory = temporaryFolder(t);
-t.teardown(() => server.stop());
 
 const url = `${server.url}/api/v1/scans`;
 const small = join(directory, 'eicar.com');

@@ -99,9 +99,9 @@ for (const [from, address, isCalmed, server] of [
 }
 
 const server = await startServer({
+  t,
   env: { CONNECTIONS: '64', CONNECTIONS_PER_ADDRESS: '16', VERDICT_CACHE_MB: '0' },
 });
-t.teardown(() => server.stop());
 
 t.test('an address has its share of the connections, and those that are busy are not ended for others', async (t) => {
   const request =
@@ -142,10 +142,10 @@ const takeDescriptors = new URL('../fixtures/take-descriptors.js', import.meta.u
 
 t.test('a scan that runs out of file descriptors in its middle is a 503 with its unit back', async (t) => {
   const server = await startServer({
+    t,
     openFiles: 1024,
     env: { VERDICT_CACHE_MB: '0', NODE_OPTIONS: `--import=${takeDescriptors}` },
   });
-  t.teardown(() => server.stop());
   const infected = nestedZip(eicar(), 9);
   const clean = nestedZip(Buffer.from('harmless'), 9);
   const connection = await openRaw(server.port);

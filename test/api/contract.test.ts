@@ -10,8 +10,7 @@ import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 import { uploadSignedIn } from '../fixtures/web-scans.js';
 
-const server = await startServer({ env: { REGISTRATION: 'open', PLANS: 'TINY:1,BUSINESS:10000' } });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env: { REGISTRATION: 'open', PLANS: 'TINY:1,BUSINESS:10000' } });
 const { url } = server;
 const { accessToken: token } = await signIn(url);
 

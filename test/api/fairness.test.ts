@@ -25,8 +25,7 @@ const THREADS_SHARE = 3;
 /** What one account may have of the queue. */
 const SHARE = 9;
 
-const postgres = await startPostgres();
-t.teardown(() => postgres.stop());
+const postgres = await startPostgres({ t });
 const url = await postgres.database();
 const server = await startServer({
   env: {

@@ -9,8 +9,7 @@ import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
-const server = await startServer({ env: faultEnvironment });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env: faultEnvironment });
 
 /** Long enough to be seen while it runs, on a machine with other work. */
 const SLOW_SECONDS = 4;

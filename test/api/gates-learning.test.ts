@@ -27,8 +27,7 @@ t.test('what clean files have is looked at once after a load, whatever signature
     'pieces.ldb': signature('Test.Pieces', [IN_PIECES, 'ends']),
   });
   const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '3600', PLANS: 'FREE:100000,BUSINESS:100000' };
-  const server = await startServer({ env });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env });
   const secondLooks = () => server.metric('sluice_gates_second_looks');
   const takesTwo = async (text: string): Promise<boolean> => {
     const before = await secondLooks();

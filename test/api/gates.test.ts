@@ -55,8 +55,7 @@ t.test('files of gates that cannot be loaded are done without, and the log says 
   t.ok(folders.length > 0);
   for (const name of folders) writeFileSync(join(store, name, 'gates.ndb'), 'no signature\n');
 
-  const server = await startServer({ env });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env });
   await server.printed(/(Signatures are loaded without gates: [^"]*gates.ndb)/);
   t.equal((await upload(server.url, 'Xk2#qZ9!vW old and Yp5%rT8uB3 old')).body['infected'], true);
 });
@@ -66,8 +65,7 @@ t.test('where gates cannot be made, one engine looks at everything, and the log 
   mkdirSync(dataDirectory, { recursive: true });
   writeFileSync(join(dataDirectory, 'gates'), 'no folder');
   const folder = databaseFolder(t, { 'a.ldb': `${OLD}${WITHOUT}\n` });
-  const server = await startServer({ env: { SIGNATURES_DIR: folder, DATA_DIR: dataDirectory } });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env: { SIGNATURES_DIR: folder, DATA_DIR: dataDirectory } });
   await server.printed(/(Signatures are loaded without gates: [^"]*gates)/);
   t.equal((await upload(server.url, 'Xk2#qZ9!vW old and Yp5%rT8uB3 old')).body['infected'], true);
 });
@@ -77,8 +75,7 @@ t.test('where a thread dies that makes gates, one engine looks at everything, an
     if (workerData?.wants === 'gates') process.exit(1);`;
   const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(script)}`;
   const folder = databaseFolder(t, { 'a.ldb': `${OLD}${WITHOUT}\n` });
-  const server = await startServer({ env: { SIGNATURES_DIR: folder, NODE_OPTIONS } });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env: { SIGNATURES_DIR: folder, NODE_OPTIONS } });
   await server.printed(/(Signatures are loaded without gates: The thread for gates has ended without a result)/);
   t.equal((await upload(server.url, 'Xk2#qZ9!vW old and Yp5%rT8uB3 old')).body['infected'], true);
 });

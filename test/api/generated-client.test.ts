@@ -12,8 +12,7 @@ import { z } from 'zod';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 
-const server = await startServer({ env: { BASE_URL: 'https://scan.sluice.test' } });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env: { BASE_URL: 'https://scan.sluice.test' } });
 const source = await (await fetch(`${server.url}/openapi.json`)).text();
 const Document = z.looseObject({
   servers: z.array(z.looseObject({ url: z.string() })),

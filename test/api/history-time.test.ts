@@ -42,14 +42,12 @@ async function survives(t: Test, env: Readonly<Record<string, string>>): Promise
 t.test('a start with a clock 500 days ahead erases nothing, on the embedded store', (t) => survives(t, {}));
 
 t.test('a start with a clock 500 days ahead erases nothing, on Postgres', async (t) => {
-  const database = await startPostgres();
-  t.teardown(() => database.stop());
+  const database = await startPostgres({ t });
   await survives(t, { DATABASE_URL: await database.database() });
 });
 
 t.test('a month beyond the retention is announced in the log a day before it is dropped', async (t) => {
-  const database = await startPostgres();
-  t.teardown(() => database.stop());
+  const database = await startPostgres({ t });
   const url = await database.database();
   const { sql } = await open(t, { kind: 'url', url });
   await createRowStore(sql)([rowAt(Date.now())]);

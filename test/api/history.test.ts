@@ -14,8 +14,7 @@ import type { Tap } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 
-const database = await startPostgres();
-t.teardown(() => database.stop());
+const database = await startPostgres({ t });
 
 interface Stored {
   readonly id: string;
@@ -35,8 +34,7 @@ interface Setting {
 
 async function start(t: Tap, env: Record<string, string>): Promise<Setting> {
   const url = await database.database();
-  const server = await startServer({ env: { DATABASE_URL: url, ...env } });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env: { DATABASE_URL: url, ...env } });
   const sql = postgres(url, { max: 1 });
   t.teardown(() => sql.end());
   let read = 0;

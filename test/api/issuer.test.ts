@@ -42,8 +42,7 @@ async function startIssuer(t: { teardown(undo: () => void): void }) {
 }
 
 t.test('a trusted issuer beside our own sign-in', async (t) => {
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
+  const postgres = await startPostgres({ t });
   const issuer = await startIssuer(t);
   const env = {
     DATABASE_URL: await postgres.database(),
@@ -52,10 +51,8 @@ t.test('a trusted issuer beside our own sign-in', async (t) => {
     JWT_AUDIENCE: AUDIENCE,
     JWT_JWKS_URL: issuer.url,
   };
-  const closed = await startServer({ env });
-  t.teardown(() => closed.stop());
-  const open = await startServer({ env: { ...env, REGISTRATION: 'open' } });
-  t.teardown(() => open.stop());
+  const closed = await startServer({ t, env });
+  const open = await startServer({ t, env: { ...env, REGISTRATION: 'open' } });
   const ask = (claims: object, head: object = {}, key = rsa.privateKey) =>
     mySessions(closed.url, bearer(token(claims, head, key)));
 
@@ -143,8 +140,7 @@ t.test('a trusted issuer beside our own sign-in', async (t) => {
   t.test('is asked for its keys now and then, and when it does not answer that is said', async (t) => {
     t.ok(issuer.requests <= 4, `${issuer.requests} requests for some fifty tokens and two servers`);
     issuer.status = 500;
-    const fresh = await startServer({ env });
-    t.teardown(() => fresh.stop());
+    const fresh = await startServer({ t, env });
     issuer.requests = 0;
     for (let n = 0; n < 20; n += 1) {
       const { status, body, headers } = await mySessions(fresh.url, bearer(token({ sub: 'ada' })));

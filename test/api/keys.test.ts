@@ -104,17 +104,13 @@ t.test('one server with the embedded database', async (t) => {
 });
 
 t.test('two servers over one Postgres and one Redis', async (t) => {
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
-  const redis = await startRedis();
-  t.teardown(() => redis.stop());
+  const postgres = await startPostgres({ t });
+  const redis = await startRedis({ t });
   const env = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
   const sql = postgresDriver(env.DATABASE_URL, { max: 1 });
   t.teardown(() => sql.end());
-  const first = await startServer({ env });
-  t.teardown(() => first.stop());
-  const second = await startServer({ env });
-  t.teardown(() => second.stop());
+  const first = await startServer({ t, env });
+  const second = await startServer({ t, env });
   const me = bearer((await signIn(first.url)).accessToken);
 
   t.test('a key that is ended on one is refused by the next request on the other', async (t) => {
@@ -164,8 +160,7 @@ t.test('two servers over one Postgres and one Redis', async (t) => {
   });
 
   t.test('a server that dies between Postgres and Redis has given no 204, and its key is refused', async (t) => {
-    const third = await startServer({ isSupervised: true, env });
-    t.teardown(() => third.stop());
+    const third = await startServer({ t, isSupervised: true, env });
     const { uuid, value } = Key.parse((await post(`${third.url}/web/keys`, { name: 'one' }, me)).body);
     t.equal(await scan(second.url, value), 200);
     const record = `sluice:{u:${(await signIn(first.url)).userId}}`;

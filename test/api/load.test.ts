@@ -17,9 +17,9 @@ const BASE_BYTES = 600 * MIB;
 const VANISHED_MS = 5_000;
 
 const server = await startServer({
+  t,
   env: { UPLOAD_MEMORY_MB: String(BUDGET_MIB), UPLOAD_WAIT_MS: '2000', UPLOAD_TIMEOUT_MS: String(UPLOAD_TIMEOUT_MS) },
 });
-t.teardown(() => server.stop());
 
 /** Looks at the server's memory until the work is done and returns the most that was seen. */
 async function peakBytes(of: TestServer, work: Promise<unknown>): Promise<number> {

@@ -112,8 +112,7 @@ t.test('scans are counted by what came of them', async (t) => {
 
 t.test('what YARA rules have answered is marked, in the metrics and in the history', async (t) => {
   const url = await postgres.database();
-  const alone = await startServer({ env: { DATABASE_URL: url, ENGINE: 'yara' } });
-  t.teardown(() => alone.stop());
+  const alone = await startServer({ t, env: { DATABASE_URL: url, ENGINE: 'yara' } });
   for (const content of ['clean', eicar()]) t.equal((await upload(alone.url, content)).status, 200);
   const text = await alone.metrics();
   for (const outcome of ['clean', 'infected']) {
@@ -166,8 +165,7 @@ t.test('a start with damaged files of the journal, and a port for metrics that i
   writeFileSync(join(folder, '000000002.log'), 'not of ours');
   const { port } = new URL(metricsUrl);
   const env = { DATABASE_URL: await postgres.database(), ADMIN_PORT: port };
-  const second = await startServer({ directory, env });
-  t.teardown(() => second.stop());
+  const second = await startServer({ t, directory, env });
 
   t.test('a port that is taken is tried again, and keeps nobody from scanning', async (t) => {
     t.equal(await second.printed(/"msg":"(there are no metrics yet)"/), 'there are no metrics yet');

@@ -43,9 +43,9 @@ const OURS =
 
 t.test('the OpenAPI document', async (t) => {
   const server = await startServer({
+    t,
     env: { REGISTRATION: 'open', PLANS: 'FREE:3,BUSINESS:10000', BOOTSTRAP_PLAN: 'BUSINESS' },
   });
-  t.teardown(() => server.stop());
   const text = await (await fetch(`${server.url}/openapi.json`)).text();
   const document = Document.parse(JSON.parse(text));
 

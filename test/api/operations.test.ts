@@ -111,8 +111,7 @@ t.test(
   'who wants to report a vulnerability finds the contact that the operator has set, and nothing where there is none',
   async (t) => {
     const contact = 'mailto:security@example.org';
-    const told = await startServer({ env: { SECURITY_CONTACT: contact }, untilReady: false });
-    t.teardown(() => told.stop());
+    const told = await startServer({ t, env: { SECURITY_CONTACT: contact }, untilReady: false });
     const answer = await fetch(`${told.url}/.well-known/security.txt`);
     t.equal(answer.status, 200);
     t.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');

@@ -9,8 +9,7 @@ const UNKNOWN_ID = '00000000-0000-7000-8000-000000000000';
 const Operations = z.record(z.string(), z.looseObject({ security: z.array(z.unknown()).default([]) }));
 const Paths = z.object({ paths: z.record(z.string(), Operations) });
 
-const server = await startServer();
-t.teardown(() => server.stop());
+const server = await startServer({ t });
 
 interface Sent {
   readonly method?: string;

@@ -73,10 +73,8 @@ t.test('units that came back stay so through upgrade, restart and kill, embedded
 });
 
 t.test('the same with Postgres and Redis, also after Redis has lost all that it had', async (t) => {
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
-  const redis = await startRedis();
-  t.teardown(() => redis.stop());
+  const postgres = await startPostgres({ t });
+  const redis = await startRedis({ t });
   const env = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
   await t.test('one node', (t) => through(t, env));
 

@@ -7,9 +7,9 @@ import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 
 const server = await startServer({
+  t,
   env: { PLANS: 'FREE:100,SMALL:200', BOOTSTRAP_PLAN: 'SMALL', REGISTRATION: 'open' },
 });
-t.teardown(() => server.stop());
 
 t.test('a thousand requests at once get exactly the units that there are', async (t) => {
   const { key } = await makeAccount(server.url, 'thousand@example.com');
@@ -49,8 +49,7 @@ t.test('a thousand requests at once get exactly the units that there are', async
 });
 
 t.test('a service without signatures says so and takes no unit', async (t) => {
-  const server = await startServer({ env: { SIGNATURES_DIR: '/nonexistent/signatures' }, untilReady: false });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env: { SIGNATURES_DIR: '/nonexistent/signatures' }, untilReady: false });
   // More than come back for requests that never arrive whole: these are the fault of the service.
   for (let round = 0; round < 70; round += 1) {
     const { status, headers, body } = await upload(server.url, 'content');

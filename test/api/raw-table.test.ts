@@ -60,8 +60,7 @@ function isExpected({ expected }: RawCase, { statuses }: Outcome): boolean {
   return wanted.some((status) => status === 'any' || String(first).startsWith(status.replace('xx', '')));
 }
 
-const server = await startServer();
-t.teardown(() => server.stop());
+const server = await startServer({ t });
 const { http } = VersionAnswer.parse(await (await fetch(`${server.url}/version`)).json());
 const libraryDecides = http.startsWith('node:http') ? nodeDecides : uwsDecides;
 

@@ -7,11 +7,9 @@ import { startPostgres } from '../fixtures/postgres.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, EMAIL, PASSWORD, post, refresh, signIn } from '../fixtures/sign-in.js';
 
-const database = await startPostgres();
-t.teardown(() => database.stop());
+const database = await startPostgres({ t });
 const databaseUrl = await database.database();
-const server = await startServer({ env: { DATABASE_URL: databaseUrl, BOOTSTRAP_EMAIL: EMAIL } });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env: { DATABASE_URL: databaseUrl, BOOTSTRAP_EMAIL: EMAIL } });
 const { url } = server;
 const onlooker = postgres(databaseUrl, { max: 1 });
 t.teardown(() => onlooker.end());

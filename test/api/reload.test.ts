@@ -47,8 +47,7 @@ function facts({ status, headers, body }: UploadAnswer) {
 
 // For the first two tests: the second one begins with what the first one has loaded.
 const folder = databaseFolder(t, { 'a.ndb': OLD });
-const server = await startServer({ env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' } });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' } });
 
 t.test('the same bytes are clean, then known, then found at the first scan after the reload', async (t) => {
   const first = facts(await upload(server.url, MARK));
@@ -100,10 +99,10 @@ t.test("databases that can't be loaded leave the old ones serving, and are repor
 t.test('a changed folder is noticed without a signal, and one that was empty at the start as well', async (t) => {
   const folder = databaseFolder(t, { 'a.txt': '' });
   const server = await startServer({
+    t,
     env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '1' },
     untilReady: false,
   });
-  t.teardown(() => server.stop());
   t.equal((await readinessWith(server, 'no signature database')).status, 503);
   replace(folder, 'a.ndb', OLD);
   await readinessWith(server, '"status":"ready","engine":{"status":"ready","signatures":1');

@@ -13,8 +13,7 @@ const EICAR_NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
 
 /** Made before there are connections: those that are kept alive end while this takes seconds. */
 const bomb = zip([{ name: 'zeros', content: Buffer.alloc(250 * 1024 * 1024) }]);
-const server = await startServer();
-t.teardown(() => server.stop());
+const server = await startServer({ t });
 
 function sha256(content: Uint8Array | string): string {
   return createHash('sha256').update(content).digest('hex');

@@ -14,8 +14,7 @@ const LIVE = 'GET /livez HTTP/1.1\r\nHost: a\r\n\r\n';
 /** As /proc/net/tcp writes it. */
 const ESTABLISHED = '01';
 
-const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
-t.teardown(() => Promise.all([postgres.stop(), redis.stop()]));
+const [postgres, redis] = await Promise.all([startPostgres({ t }), startRedis({ t })]);
 
 async function startTwo(t: Test): Promise<TestServer> {
   const server = await startBusyServer(t, { postgres, redis }, { PROCESSES: '2', SCAN_THREADS: '1' });

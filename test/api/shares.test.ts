@@ -11,8 +11,7 @@ const env = { REGISTRATION: 'open' };
 /** Of one account; so many of one address that ask the store before they are known, too. */
 const REQUESTS_PER_SECOND = 400;
 const REQUESTS_AT_ONCE = 8;
-const server = await startServer({ env });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env });
 const { port, url } = server;
 const innocent = await makeAccount(url, 'innocent@example.com');
 const greedy = await makeAccount(url, 'greedy@example.com');

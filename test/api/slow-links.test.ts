@@ -11,8 +11,7 @@ const EVERY_MS = 100;
 /** Behind that time the client still sends; it must not wait for the end of its answer as long as it does. */
 const ANSWER_MS = 30_000;
 
-const server = await startServer({ env: { UPLOAD_TIMEOUT_MS: String(TIMEOUT_MS) } });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env: { UPLOAD_TIMEOUT_MS: String(TIMEOUT_MS) } });
 
 /** Resolves with the answer to it, and when that came. */
 async function uploadSlowly(isStalled: boolean): Promise<{ answer: RawAnswer | null; afterMs: number }> {

@@ -16,11 +16,9 @@ const ROUNDS = 40;
 const SIGN_INS = 8;
 const SCANS = 20;
 
-const database = await startPostgres();
-t.teardown(() => database.stop());
+const database = await startPostgres({ t });
 const url = await database.database();
-const server = await startServer({ env: { DATABASE_URL: url, BOOTSTRAP_EMAIL: EMAIL } });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env: { DATABASE_URL: url, BOOTSTRAP_EMAIL: EMAIL } });
 const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
 t.teardown(() => agent.destroy());
 

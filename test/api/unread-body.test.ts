@@ -34,8 +34,7 @@ async function untilStuck(serverPort: number, clientPort: number): Promise<numbe
 }
 
 t.test('a stopped server has no more of a large upload than it reads at once', async (t) => {
-  const server = await startServer();
-  t.teardown(() => server.stop());
+  const server = await startServer({ t });
   const connection = await openRaw(server.port);
   t.teardown(() => connection.end());
   const body = Buffer.concat([

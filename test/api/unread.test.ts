@@ -28,8 +28,7 @@ const asked: Readonly<Record<string, string>> = {
   'a sign-in that is none': 'POST /web/auth/login HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n',
 };
 
-const server = await startServer();
-t.teardown(() => server.stop());
+const server = await startServer({ t });
 
 function open(t: Test): Socket {
   const socket = connect({ port: server.port, host: '127.0.0.1' });

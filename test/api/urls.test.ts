@@ -315,8 +315,7 @@ t.test('a form with a url and something else', async (t) => {
 });
 
 t.test('without opened networks nothing of this machine is reached', async (t) => {
-  const strict = await startServer({ env: { URL_DNS_SERVERS: dns.address, URL_PORTS: '80,443,1024-65535' } });
-  t.teardown(() => strict.stop());
+  const strict = await startServer({ t, env: { URL_DNS_SERVERS: dns.address, URL_PORTS: '80,443,1024-65535' } });
   const accepted = origin.accepted;
   const cases: [string, string][] = [
     [`http://127.0.0.1:${origin.port}/hello.txt`, 'address is not public'],
@@ -333,6 +332,7 @@ t.test('without opened networks nothing of this machine is reached', async (t) =
 
 t.test('many large downloads stay inside the memory that is set, and uploads go on beside them', async (t) => {
   const wide = await startServer({
+    t,
     env: {
       URL_ALLOW_NETWORKS: '127.0.0.1/32',
       DOWNLOADS_PER_USER: '1000',
@@ -341,7 +341,6 @@ t.test('many large downloads stay inside the memory that is set, and uploads go 
       UPLOAD_WAIT_MS: '2000',
     },
   });
-  t.teardown(() => wide.stop());
   const large = response(Buffer.alloc(LIMIT_BYTES, 'plain text, quickly scanned\n'));
   paths['/large'] = ({ send }) => send(large);
   let done = false;

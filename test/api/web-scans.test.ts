@@ -11,8 +11,7 @@ import { postSignedIn, uploadSignedIn } from '../fixtures/web-scans.js';
 
 /** Of 60 KB each: more than may be kept of uploads before it is known whose they are. */
 const BURST = 400;
-const server = await startServer();
-t.teardown(() => server.stop());
+const server = await startServer({ t });
 const { accessToken: token } = await signIn(server.url);
 
 t.test('an infection is found, the quota is that of the keys', async (t) => {

@@ -212,12 +212,10 @@ onNodes({ env }, async (t, { one, other }) => {
 t.test('with another ENCRYPTION_KEY the start says so, and nothing is sent that nobody can check', async (t) => {
   const [receiver = await startReceiver()] = receivers;
   const directory = temporaryFolder(t);
-  const first = await startServer({ directory, env: { ...env, ENCRYPTION_KEY: 'a'.repeat(64) } });
-  t.teardown(() => first.stop());
+  const first = await startServer({ t, directory, env: { ...env, ENCRYPTION_KEY: 'a'.repeat(64) } });
   const id = await make(t, first, receiver);
   await first.stop();
-  const second = await startServer({ directory, env: { ...env, ENCRYPTION_KEY: 'b'.repeat(64) } });
-  t.teardown(() => second.stop());
+  const second = await startServer({ t, directory, env: { ...env, ENCRYPTION_KEY: 'b'.repeat(64) } });
   await second.printed(/("level":40.*ENCRYPTION_KEY is another one than before)/);
   const begin = receiver.messages.length;
   const tried = await hooks(second, 'POST', `/${id}/test`);

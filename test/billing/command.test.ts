@@ -46,8 +46,7 @@ billingTest('sluice serve takes events from Stripe, and shows no secret', async 
   const node = await world.node();
   const userId = await world.user();
   const subscription = await buy(world, node, userId, 'PRO');
-  const server = await startServer({ env: { ...environmentOf(world), LOG_LEVEL: 'trace' }, untilReady: false });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env: { ...environmentOf(world), LOG_LEVEL: 'trace' }, untilReady: false });
   const object = world.stripe.account.subscriptionBody(subscription);
   t.equal(await world.stripe.deliver(server.url, world.stripe.event('customer.subscription.created', object)), 200);
   t.equal(await world.planOf(userId), 'PRO');
@@ -63,8 +62,7 @@ billingTest('sluice serve takes events from Stripe, and shows no secret', async 
 });
 
 billingTest('sluice serve without a secret key refuses events', async (t, world) => {
-  const server = await startServer({ env: { DATABASE_URL: world.databaseUrl ?? '' }, untilReady: false });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env: { DATABASE_URL: world.databaseUrl ?? '' }, untilReady: false });
   const event = world.stripe.event('customer.deleted', { id: 'cus_1', object: 'customer' });
   t.equal(await world.stripe.deliver(server.url, event), 503);
   t.equal(await server.stop(), 0);

@@ -1,7 +1,7 @@
 // The writer beside a database that doesn't answer: it reports that and tries again, and a late answer does no harm.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { startWriter } from '../../src/history/history.js';
-import { openJournal } from '../../src/history/journal.js';
+import { type Journal, openJournal } from '../../src/history/journal.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
 import { temporaryFolder } from '../fixtures/folder.js';
@@ -12,6 +12,13 @@ import { until } from '../fixtures/until.js';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
 
+/** That has nothing to complain about. */
+function soundJournal(t: Test): Promise<Journal> {
+  const fail = () => void t.fail();
+  const directory = temporaryFolder(t);
+  return openJournal({ directory, limitBytes: 1e9, onDamage: fail, onTransientFailure: fail, onUnwritten: fail });
+}
+
 async function turn(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
@@ -19,13 +26,7 @@ async function turn(): Promise<void> {
 t.test(
   'a batch without an answer has failed: it is reported and tried again, and its late answer copies nothing',
   async (t) => {
-    const journal = await openJournal({
-      directory: temporaryFolder(t),
-      limitBytes: 1e9,
-      onDamage: () => t.fail(),
-      onTransientFailure: () => t.fail(),
-      onUnwritten: () => t.fail(),
-    });
+    const journal = await soundJournal(t);
     const calls: { readonly rows: readonly ScanRow[]; readonly answer: () => void }[] = [];
     const failures: [string, number][] = [];
     let answersAtOnce = false;
@@ -67,13 +68,7 @@ t.test(
 );
 
 t.test('an answer after the stop copies nothing: another process may have the rows by then', async (t) => {
-  const journal = await openJournal({
-    directory: temporaryFolder(t),
-    limitBytes: 1e9,
-    onDamage: () => t.fail(),
-    onTransientFailure: () => t.fail(),
-    onUnwritten: () => t.fail(),
-  });
+  const journal = await soundJournal(t);
   let answer: (() => void) | undefined;
   const writer = startWriter({
     journal,
@@ -94,18 +89,11 @@ t.test('an answer after the stop copies nothing: another process may have the ro
 });
 
 t.test('a Postgres that is frozen keeps nobody for ever, and has every row once when it goes on', async (t) => {
-  const server = await startPostgres();
-  t.teardown(() => server.stop());
+  const server = await startPostgres({ t });
   const { sql } = await open(t, { kind: 'url', url: await server.database() });
-  const journal = await openJournal({
-    directory: temporaryFolder(t),
-    limitBytes: 1e9,
-    onDamage: () => t.fail(),
-    onTransientFailure: () => t.fail(),
-    onUnwritten: () => t.fail(),
-  });
+  const journal = await soundJournal(t);
   const failures: number[] = [];
-  const rows = [rowAt(NOON)];
+  const row = rowAt(NOON);
   await createRowStore(sql)([rowAt(NOON - 1)]);
   server.pause();
   const writer = startWriter({
@@ -115,15 +103,12 @@ t.test('a Postgres that is frozen keeps nobody for ever, and has every row once 
     onRecovery: () => undefined,
     batchTimeoutMs: 100,
   });
-  for (const row of rows) await record(journal, row);
+  await record(journal, row);
   await until(() => failures.length >= 6);
   server.resume();
   await until(() => journal.state().rows === 0);
   await writer.stop(10_000);
-  t.strictSame(
-    (await sql<{ id: string }[]>`SELECT id FROM scans WHERE id = ${rows[0]?.id ?? ''}`).map(({ id }) => id),
-    rows.map(({ id }) => id),
-  );
+  t.equal((await sql`SELECT FROM scans WHERE id = ${row.id}`).count, 1);
   t.same([...(await sql`SELECT sum(scans)::int AS scans FROM scan_days`)], [{ scans: 2 }]);
   await journal.close();
 });

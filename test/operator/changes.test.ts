@@ -27,13 +27,11 @@ const PASSWORD = 'a sentence that ada knows';
 const SUSPENDED = { status: 403, body: { error: 'Forbidden', message: 'The account is suspended' } };
 
 t.test('on two nodes with Redis', async (t) => {
-  const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
-  t.teardown(() => Promise.all([postgres.stop(), redis.stop()]));
+  const [postgres, redis] = await Promise.all([startPostgres({ t }), startRedis({ t })]);
   const url = await postgres.database();
   const env = { DATABASE_URL: url, REDIS_URL: redis.url };
-  const first = await startServer({ env });
-  const second = await startServer({ env });
-  t.teardown(() => Promise.all([first.stop(), second.stop()]));
+  const first = await startServer({ t, env });
+  const second = await startServer({ t, env });
   const nodes = [first, second];
   const store = await openPostgres({ kind: 'url', url });
   t.teardown(() => store.close());

@@ -30,8 +30,7 @@ function send(method: string, url: string, token: string | null, body?: unknown)
 }
 
 t.test('on two nodes', async (t) => {
-  const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
-  t.teardown(() => Promise.all([postgres.stop(), redis.stop()]));
+  const [postgres, redis] = await Promise.all([startPostgres({ t }), startRedis({ t })]);
   const databaseUrl = await postgres.database();
   const mirror = createServer((_request, response) => void response.end(NEW)).listen(0, '127.0.0.1');
   await once(mirror, 'listening');
@@ -370,8 +369,7 @@ t.test('on two nodes', async (t) => {
   });
 
   t.test("newer signatures come on an operator's word, one update at a time", async (t) => {
-    const node = await startServer({ env });
-    t.teardown(() => node.stop());
+    const node = await startServer({ t, env });
     const url = `${node.url}/web/admin/signatures/update`;
     const both = await Promise.all([send('POST', url, admin.accessToken), send('POST', url, admin.accessToken)]);
     t.same(both.map(({ status }) => status).sort(), [202, 409]);

@@ -25,8 +25,7 @@ const verdicts: LookedAt[] = [
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
 const engine = digest('engine');
-const server = await startRedis();
-t.teardown(() => server.stop());
+const server = await startRedis({ t });
 const redis = await openRedis({
   url: server.url,
   onReturn: async () => undefined,

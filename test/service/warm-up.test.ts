@@ -5,8 +5,7 @@ import { bearer, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
-const server = await startServer({ env: { SCAN_THREADS: '2', PLANS: 'FREE:5', BOOTSTRAP_PLAN: 'FREE' } });
-t.teardown(() => server.stop());
+const server = await startServer({ t, env: { SCAN_THREADS: '2', PLANS: 'FREE:5', BOOTSTRAP_PLAN: 'FREE' } });
 
 t.test('it has scanned before it was ready', async (t) => {
   const line = await server.printed(/^(.*"msg":"ready".*)$/m);

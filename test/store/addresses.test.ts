@@ -13,8 +13,7 @@ import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 t.test('a database behind a UNIX socket, in each way that libpq takes', async (t) => {
-  const server = await startPostgres();
-  t.teardown(() => server.stop());
+  const server = await startPostgres({ t });
   const { port, pathname } = new URL(await server.database());
   const login = `postgres:${serverPassword}`;
   const folder = server.socketFolder;
@@ -67,13 +66,10 @@ function certificates(t: Parameters<typeof temporaryFolder>[0]): RedisTls {
 
 t.test('the service on Sentinels and servers that take TLS alone', async (t) => {
   const tls = certificates(t);
-  const redis = await startRedisSentinels({ tls });
-  t.teardown(() => redis.stop());
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
+  const redis = await startRedisSentinels({ t, tls });
+  const postgres = await startPostgres({ t });
   const env = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url, NODE_EXTRA_CA_CERTS: tls.ca };
-  const server = await startServer({ env });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env });
   t.match(await upload(server.url, 'harmless'), { status: 200, body: { infected: false } });
   t.notMatch(server.output(), /Redis is away/);
   const [master] = redis.members;
@@ -86,18 +82,15 @@ t.test('the service on Sentinels and servers that take TLS alone', async (t) => 
 
 t.test('the service on a socket and on a cluster that takes TLS alone, one of whose nodes is named', async (t) => {
   const tls = certificates(t);
-  const cluster = await startRedisCluster({ tls });
-  t.teardown(() => cluster.stop());
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
+  const cluster = await startRedisCluster({ t, tls });
+  const postgres = await startPostgres({ t });
   const { port, pathname } = new URL(await postgres.database());
   const env = {
     DATABASE_URL: `postgres://postgres:${serverPassword}@${pathname}?host=${postgres.socketFolder}&port=${port}`,
     REDIS_URL: String(cluster.masters[0]?.url).replace('rediss:', 'rediss+cluster:'),
     NODE_EXTRA_CA_CERTS: tls.ca,
   };
-  const server = await startServer({ env });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env });
   t.match(await upload(server.url, 'harmless'), { status: 200, body: { infected: false } });
   t.notMatch(server.output(), /Redis is away/);
   const keys = await Promise.all(cluster.masters.map(({ client }) => client.keys('sluice:{u:*')));

@@ -23,10 +23,10 @@ import { createKeyLoader } from '../../src/admission/key-owners.js';
 import { codeOf } from '../../src/error-text.js';
 import { lockDataDirectory, tryLock } from '../../src/store/data-lock.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
-import { openPostgres } from '../../src/store/postgres.js';
+import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
-import { temporaryFolder } from '../fixtures/folder.js';
+import { stoppedWith, temporaryFolder } from '../fixtures/folder.js';
 import { planOf } from '../fixtures/plans.js';
 import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
@@ -78,6 +78,12 @@ function listener() {
   return { lines, log: { debug: () => undefined, info: take, warn: take, error: take } };
 }
 
+/** Started, until the end of the test. */
+async function opened(t: Test, folder: string, log?: ReturnType<typeof listener>['log']): Promise<Sql> {
+  const embedded = stoppedWith(t, await startEmbedded({ dataDirectory: folder, ...(log && { log }) }));
+  return (await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory })).sql;
+}
+
 function postmasterPid(folder: string): number {
   return Number(readFileSync(join(folder, 'postgres', '18', 'postmaster.pid'), 'utf8').split('\n')[0]);
 }
@@ -99,10 +105,8 @@ t.test('a process that is killed together with its database leaves its account a
   await gone(pid);
 
   const { lines, log } = listener();
-  const embedded = await startEmbedded({ dataDirectory: folder, log });
-  t.teardown(() => embedded.stop());
+  const sql = await opened(t, folder, log);
   t.match(lines.join('\n'), 'database system was not properly shut down; automatic recovery in progress');
-  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
   t.match([...(await sql`SELECT email FROM users`)], [{ email: 'killed@example.com' }]);
   const plans = [planOf('FREE', 50)];
   const store = createTestAdmissions({ load: createKeyLoader(sql, plans), clock: Date.now });
@@ -157,9 +161,7 @@ t.test('a process id of a dead database that somebody else has now is no obstacl
     // Not of this process and not of those above it: PostgreSQL itself knows these.
     writeFileSync(path, [1, ...rest].join('\n'));
   }
-  const embedded = await startEmbedded({ dataDirectory: folder });
-  t.teardown(() => embedded.stop());
-  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  const sql = await opened(t, folder);
   t.equal((await sql`SELECT FROM users`).count, 1);
 });
 
@@ -247,26 +249,20 @@ t.test('a first start that was killed half way is begun again', async (t) => {
   const folder = temporaryFolder(t);
   mkdirSync(join(folder, 'postgres', '18.new'), { recursive: true });
   writeFileSync(join(folder, 'postgres', '18.new', 'PG_VERSION'), '1');
-  const embedded = await startEmbedded({ dataDirectory: folder });
-  t.teardown(() => embedded.stop());
-  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  const sql = await opened(t, folder);
   t.same([...(await sql`SELECT 1 AS one`)], [{ one: 1 }]);
 });
 
 t.test('the path of the folder may be longer than that of a socket', async (t) => {
   const folder = join(temporaryFolder(t), 'long'.repeat(40));
-  const embedded = await startEmbedded({ dataDirectory: folder });
-  t.teardown(() => embedded.stop());
-  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  const sql = await opened(t, folder);
   t.same([...(await sql`SELECT 1 AS one`)], [{ one: 1 }]);
 });
 
 t.test('a query has its end, others do not wait for it, and none can reach beyond the tables', async (t) => {
   const folder = temporaryFolder(t);
   await seedEmbedded(folder);
-  const embedded = await startEmbedded({ dataDirectory: folder });
-  t.teardown(() => embedded.stop());
-  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  const sql = await opened(t, folder);
   let isOver = false;
   const endless = sql.transaction('readCommitted', async (tx) => {
     await tx`SET LOCAL statement_timeout = 500`;
@@ -291,9 +287,7 @@ t.test('one of its processes that dies takes nothing with it, and the log tells 
   const folder = temporaryFolder(t);
   await seedEmbedded(folder);
   const { lines, log } = listener();
-  const embedded = await startEmbedded({ dataDirectory: folder, log });
-  t.teardown(() => embedded.stop());
-  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  const sql = await opened(t, folder, log);
   await sql`CREATE TABLE kept (n int)`;
   await sql`INSERT INTO kept VALUES (1)`;
   const [mine] = await sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`;

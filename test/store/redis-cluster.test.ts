@@ -19,13 +19,11 @@ import { type RedisServer, redisPassword, startRedis, startRedisCluster } from '
 import { until } from '../fixtures/until.js';
 import { asking, LIMIT, node, setUp } from './redis-node.js';
 
-const server = await startPostgres();
-t.teardown(() => server.stop());
+const server = await startPostgres({ t });
 
 t.test('a master of a cluster killed under load: the limit stays exact, and its users are back with it', async (t) => {
   const { sql, userId, keyHash } = await setUp(t, server);
-  const cluster = await startRedisCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startRedisCluster({ t });
   const [one, other] = [await node(t, cluster, sql), await node(t, cluster, sql)];
   const { master } = await cluster.placeOf(`sluice:{u:${userId}}`);
   const { counts, ask } = asking([one.store, other.store], keyHash);
@@ -45,8 +43,7 @@ t.test('a master of a cluster killed under load: the limit stays exact, and its 
 
 t.test('a slot that moves under load keeps nobody away from the rest of the cluster', async (t) => {
   const { sql, userId, keyHash } = await setUp(t, server);
-  const cluster = await startRedisCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startRedisCluster({ t });
   const { store, redis, problems } = await node(t, cluster, sql);
   t.match(await store.admit(keyHash), { outcome: 'admitted' });
   const record = `sluice:{u:${userId}}`;
@@ -69,8 +66,7 @@ t.test(
   'a slot on its way to a master that dies: keys are served from Postgres, and nothing is left unhandled',
   async (t) => {
     const { sql, userId, keyHash } = await setUp(t, server);
-    const cluster = await startRedisCluster();
-    t.teardown(() => cluster.stop());
+    const cluster = await startRedisCluster({ t });
     const { store, redis } = await node(t, cluster, sql);
     const unhandled: unknown[] = [];
     const onUnhandled = (reason: unknown): void => void unhandled.push(reason);
@@ -93,10 +89,8 @@ t.test(
 );
 
 t.test('what was under way when a connection ended is not sent again: a unit is counted at most once', async (t) => {
-  const cluster = await startRedisCluster();
-  t.teardown(() => cluster.stop());
-  const alone = await startRedis();
-  t.teardown(() => alone.stop());
+  const cluster = await startRedisCluster({ t });
+  const alone = await startRedis({ t });
   const userId = '00000000-0000-7000-8000-000000000001';
   for (const [url, servers] of [
     [cluster.url, cluster.masters],
@@ -132,8 +126,7 @@ t.test('what was under way when a connection ended is not sent again: a unit is 
 });
 
 t.test('a master that hangs is left for the one that has its slots', async (t) => {
-  const cluster = await startRedisCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startRedisCluster({ t });
   const [hung, heir, other] = cluster.masters;
   if (hung === undefined || heir === undefined || other === undefined) throw new Error('It has three masters');
   const redis = await openRedis({
@@ -167,8 +160,7 @@ t.test('a master that hangs is left for the one that has its slots', async (t) =
 });
 
 t.test('a client that is closed while it asks for the slots asks no more, and keeps no process', async (t) => {
-  const cluster = await startRedisCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startRedisCluster({ t });
   /** Those that keep the process. */
   const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
   const before = timers();

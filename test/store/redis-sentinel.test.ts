@@ -14,8 +14,7 @@ import {
 import { until } from '../fixtures/until.js';
 import { asking, LIMIT, node, setUp } from './redis-node.js';
 
-const server = await startPostgres();
-t.teardown(() => server.stop());
+const server = await startPostgres({ t });
 
 t.test('an address of Sentinels, as operators write it', async (t) => {
   t.strictSame(placeOf('redis+sentinel://one,two:1,[::1]:2/main'), {
@@ -46,8 +45,7 @@ t.test('an address of Sentinels, as operators write it', async (t) => {
 
 t.test('a master that dies under load: the limit stays exact, and the next one counts', async (t) => {
   const { sql, userId, keyHash } = await setUp(t, server);
-  const redis = await startRedisSentinels();
-  t.teardown(() => redis.stop());
+  const redis = await startRedisSentinels({ t });
   const [one, other] = [await node(t, redis, sql), await node(t, redis, sql)];
   const { counts, ask } = asking([one.store, other.store], keyHash);
   await ask(10);
@@ -68,8 +66,7 @@ t.test('a master that dies under load: the limit stays exact, and the next one c
 });
 
 t.test('a master that stood still while another one was elected is left, though it goes on', async (t) => {
-  const redis = await startRedisSentinels();
-  t.teardown(() => redis.stop());
+  const redis = await startRedisSentinels({ t });
   const idle = clientOf(redis.url);
   t.teardown(() => idle.disconnect());
   await until(() => idle.status === 'ready');
@@ -89,8 +86,7 @@ t.test('a master that stood still while another one was elected is left, though 
 });
 
 t.test('Sentinels that hang, are gone, or know no such master', async (t) => {
-  const redis = await startRedisSentinels();
-  t.teardown(() => redis.stop());
+  const redis = await startRedisSentinels({ t });
   const [hung, gone, last] = redis.sentinels;
   hung?.signal('SIGSTOP');
   await gone?.kill();

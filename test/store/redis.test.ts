@@ -12,12 +12,10 @@ import { startSilentProxy } from '../fixtures/silent-proxy.js';
 import { until } from '../fixtures/until.js';
 import { asking, askOne, LIMIT, node, type Subtest, setUp } from './redis-node.js';
 
-const server = await startPostgres();
-t.teardown(() => server.stop());
+const server = await startPostgres({ t });
 
 async function begin(t: Subtest) {
-  const redis = await startRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startRedis({ t });
   return { ...(await setUp(t, server)), redis };
 }
 

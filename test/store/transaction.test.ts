@@ -12,8 +12,7 @@ import { startPostgres } from '../fixtures/postgres.js';
 import { until } from '../fixtures/until.js';
 import { INSERTS, insertAmidQueries } from './amid-queries.js';
 
-const server = await startPostgres();
-t.teardown(() => server.stop());
+const server = await startPostgres({ t });
 
 async function start(t: Pick<typeof import('tap').default, 'teardown'>) {
   const url = await server.database();

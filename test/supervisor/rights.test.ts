@@ -31,8 +31,7 @@ function rightsOf(pid: number): Rights[] {
 const isRoot = process.getuid?.() === 0;
 
 t.test('every thread of a process that scans has lost them, also after a handover and a reload', async (t) => {
-  const server = await startServer({ isSupervised: true, env: { SCAN_THREADS: '2' } });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, isSupervised: true, env: { SCAN_THREADS: '2' } });
 
   async function scansWithoutRights(): Promise<void> {
     t.equal((await upload(server.url, 'some text')).status, 200);
@@ -59,7 +58,6 @@ t.test('every thread of a process that scans has lost them, also after a handove
 });
 
 t.test('who can not take them away says so', async (t) => {
-  const server = await startServer();
-  t.teardown(() => server.stop());
+  const server = await startServer({ t });
   t.equal(server.output().includes("the process that scans has root's capabilities"), isRoot);
 });
