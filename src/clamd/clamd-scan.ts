@@ -6,7 +6,7 @@ import { Failure } from '../errors.js';
 import { shownPath } from '../filename.js';
 import { CLAMD_COMMAND_MS, CLAMD_FOLDER_DEPTH, CLAMD_MULTISCAN_FILES } from '../limits.js';
 import type { ScanParts } from '../scan/scan.js';
-import { type Stream, type StreamAccount, StreamScan } from '../scan/stream-scan.js';
+import { HeldReading, type Stream, type StreamAccount, StreamScan } from '../scan/stream-scan.js';
 import { startCoarseTimer } from '../waiting/coarse-timer.js';
 import { within } from '../waiting/within.js';
 import { type FolderFiles, type Opened, withoutSlashes } from './open-below.js';
@@ -102,19 +102,16 @@ export interface FileAnswer {
 }
 
 export class FileScan extends ClamdScan {
-  protected readonly stream: Stream<FileScan>;
+  /** Until it is admitted, and while there is no room. */
+  protected readonly stream = new HeldReading(true);
   readonly #files: FolderFiles;
   readonly #descriptor: number;
   readonly #answered: Promise<string>;
   #answer: (text: string) => void = () => undefined;
-  /** Until it is admitted, and while there is no room. */
-  #isHeld = true;
-  #wake: (() => void) | null = null;
 
   /** The descriptor stays the caller's. */
   constructor(shared: ClamdScanParts, files: FolderFiles, name: string, descriptor: number) {
     super(shared, name);
-    this.stream = { hold: () => this.#hold(), goOn: () => this.#goOn() };
     this.#files = files;
     this.#descriptor = descriptor;
     this.#answered = new Promise((resolve) => {
@@ -146,7 +143,7 @@ export class FileScan extends ClamdScan {
 
   override onGone(reason: Error): void {
     super.onGone(reason);
-    this.#goOn();
+    this.stream.goOn();
     // Nobody hears an answer, and the scan has none.
     this.#answer('');
   }
@@ -154,7 +151,7 @@ export class FileScan extends ClamdScan {
   async #handOn(buffer: Buffer, first: number): Promise<void> {
     let position = 0;
     for (let count = first; count > 0; ) {
-      if (this.#isHeld) await new Promise<void>((resolve) => (this.#wake = resolve));
+      await this.stream.untilRoom();
       if (this.isDecided) return;
       position += count;
       if (position > this.limitBytes) {
@@ -180,19 +177,9 @@ export class FileScan extends ClamdScan {
     return { kind: 'failed', text: `${this.name}: ${reason} ERROR` };
   }
 
-  #hold(): void {
-    this.#isHeld = true;
-  }
-
-  #goOn(): void {
-    this.#isHeld = false;
-    this.#wake?.();
-    this.#wake = null;
-  }
-
   protected say(text: string): void {
     this.#answer(text);
-    this.#goOn();
+    this.stream.goOn();
   }
 }
 

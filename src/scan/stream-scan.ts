@@ -21,6 +21,30 @@ export interface Stream<One> {
   goOn(scan: One): void;
 }
 
+/** What is read piece by piece waits in here while there is no room. */
+export class HeldReading implements Stream<unknown> {
+  #isHeld: boolean;
+  #goOn: () => void = () => undefined;
+
+  constructor(isHeld: boolean) {
+    this.#isHeld = isHeld;
+  }
+
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  goOn(): void {
+    this.#isHeld = false;
+    this.#goOn();
+  }
+
+  /** Resolves at once where it isn't held. */
+  async untilRoom(): Promise<void> {
+    if (this.#isHeld) await new Promise<void>((resolve) => (this.#goOn = resolve));
+  }
+}
+
 export abstract class StreamScan extends Scan {
   /** Called with this scan alone. */
   protected abstract readonly stream: Stream<this>;

@@ -101,7 +101,8 @@ t.test('a Postgres that is frozen keeps nobody for ever, and has every row once 
     store: createRowStore(sql),
     onFailure: (_, attempts) => failures.push(attempts),
     onRecovery: () => undefined,
-    batchTimeoutMs: 100,
+    // A machine with much to do needs a part of it for a batch that is answered.
+    batchTimeoutMs: 1_000,
   });
   await record(journal, row);
   await until(() => failures.length >= 6);

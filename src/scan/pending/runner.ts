@@ -5,7 +5,7 @@ import { Failure, Unavailable } from '../../errors.js';
 import type { PendingScan as Accepted, PendingScans } from '../../history/pending-scans.js';
 import { type ScanRow, timeOfId } from '../../history/scan-row.js';
 import type { Admitted, ScanParts } from '../scan.js';
-import { type Stream, StreamScan } from '../stream-scan.js';
+import { HeldReading, StreamScan } from '../stream-scan.js';
 import { BrokenSeal } from './sealed-file.js';
 
 export interface RunnerOptions {
@@ -194,17 +194,13 @@ export class Runner {
 /** A scan that was accepted before: its content comes from this node's disk, or from its URL, and its answer is its row in the history. */
 class PendingScan extends StreamScan {
   protected readonly limitBytes: number;
-  protected readonly stream: Stream<this>;
+  protected readonly stream = new HeldReading(false);
   readonly #accepted: Accepted;
   readonly #owner: Runner;
-  /** Goes on with the reading. Null: it isn't held. */
-  #resume: (() => void) | null = null;
-  #isHeld = false;
 
   constructor(parts: ScanParts, accepted: Accepted, admitted: Admitted, owner: Runner) {
     super(parts, accepted.id);
     this.limitBytes = owner.limitBytes;
-    this.stream = { hold: () => this.#hold(), goOn: () => this.#goOn() };
     this.#accepted = accepted;
     this.#owner = owner;
     this.access = admitted;
@@ -241,7 +237,7 @@ class PendingScan extends StreamScan {
       for await (const piece of this.#owner.read(this.#accepted.id)) {
         if (this.isDecided) return;
         this.chunk(piece);
-        if (this.#isHeld) await new Promise<void>((resolve) => (this.#resume = resolve));
+        await this.stream.untilRoom();
       }
       this.end();
     } catch (error) {
@@ -249,17 +245,6 @@ class PendingScan extends StreamScan {
       const isLost = error instanceof BrokenSeal || codeOf(error) === 'ENOENT';
       this.fail(isLost ? new Unavailable('contentLost') : error);
     }
-  }
-
-  #hold(): void {
-    this.#isHeld = true;
-  }
-
-  #goOn(): void {
-    this.#isHeld = false;
-    const resume = this.#resume;
-    this.#resume = null;
-    resume?.();
   }
 
   protected override signal(): AbortSignal {
