@@ -44,6 +44,14 @@ function logged(stdout: string, field: string): unknown[] {
     .map((line) => JSON.parse(line)[field]);
 }
 
+/** Ends in order. Resolves with what it has printed. */
+async function stopped(t: Test, running: Running): Promise<string> {
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  return stdout;
+}
+
 async function serverPid(running: Running): Promise<number> {
   return JSON.parse(await running.line('"ready"')).pid;
 }
@@ -164,8 +172,7 @@ t.test('SIGHUP reaches the server, which goes on', async (t) => {
     running.process.kill('SIGHUP');
     await running.line('"event":"SIGHUP"');
   }
-  running.process.kill('SIGTERM');
-  t.equal((await running.ended).code, 0);
+  await stopped(t, running);
 });
 
 t.test('SIGTERM and SIGINT reach the server, whose exit code becomes the supervisor’s', async (t) => {
@@ -244,8 +251,7 @@ t.test(
     running.process.kill('SIGUSR2');
     for (const event of ['preparing', 'retire', 'serve']) await running.line(`"event":"${event}"`);
     t.not(await serverPid(running), old);
-    running.process.kill('SIGTERM');
-    t.equal((await running.ended).code, 0);
+    await stopped(t, running);
   },
 );
 
@@ -257,8 +263,7 @@ t.test('a server that asks for it is replaced, and what fails to get ready leave
   await running.line('"event":"retire"');
   await running.line('"event":"serve"');
   await serverPid(running);
-  running.process.kill('SIGTERM');
-  t.equal((await running.ended).code, 0);
+  await stopped(t, running);
 });
 
 t.test('a server that does not understand how it is to start is one that failed', async (t) => {
@@ -281,9 +286,7 @@ t.test('a server that dies while its successor gets ready is replaced at once', 
   process.kill(old, 'SIGKILL');
   await running.line('"event":"serve"');
   await serverPid(running);
-  running.process.kill('SIGTERM');
-  const { code, stdout } = await running.ended;
-  t.equal(code, 0);
+  const stdout = await stopped(t, running);
   t.same(logged(stdout, 'delayMs'), []);
 });
 
@@ -294,9 +297,7 @@ t.test('one that took the place of a dead server and ends with 0 is not the last
   await running.line('"event":"preparing"');
   process.kill(old, 'SIGKILL');
   await serverPid(running);
-  running.process.kill('SIGTERM');
-  const { code, stdout } = await running.ended;
-  t.equal(code, 0);
+  const stdout = await stopped(t, running);
   t.match(stdout, 'server ended, the one that was to replace it serves');
 });
 
@@ -310,8 +311,7 @@ t.test('a new server that dies is replaced while the old one still answers what 
   // It is there still; with its end the last one is alone.
   process.kill(old, 'SIGTERM');
   await running.line('"event":"alone"');
-  running.process.kill('SIGTERM');
-  t.equal((await running.ended).code, 0);
+  await stopped(t, running);
 });
 
 t.test('a replaced server is killed when it has not ended within the time that it has named', async (t) => {
@@ -319,9 +319,7 @@ t.test('a replaced server is killed when it has not ended within the time that i
   await serverPid(running);
   running.process.kill('SIGUSR2');
   await running.line('"event":"alone"');
-  running.process.kill('SIGTERM');
-  const { code, stdout } = await running.ended;
-  t.equal(code, 0);
+  const stdout = await stopped(t, running);
   t.match(stdout, 'a process that was to end did not: killing it');
   t.same(logged(stdout, 'suspected'), [false, false]);
 });
@@ -331,9 +329,7 @@ t.test('one that dies instead of handing over is replaced all the same', async (
   const old = await serverPid(running);
   running.process.kill('SIGUSR2');
   t.not(await serverPid(running), old);
-  running.process.kill('SIGTERM');
-  const { code, stdout } = await running.ended;
-  t.equal(code, 0);
+  const stdout = await stopped(t, running);
   t.same(logged(stdout, 'delayMs'), []);
 });
 
@@ -346,8 +342,7 @@ t.test('a replacement waits for the end of the process that was replaced before:
   await running.line('the process that was replaced before is still there');
   process.kill(old, 'SIGTERM');
   await running.line('"event":"preparing"');
-  running.process.kill('SIGTERM');
-  t.equal((await running.ended).code, 0);
+  await stopped(t, running);
 });
 
 for (const [first, may] of [
@@ -358,8 +353,7 @@ for (const [first, may] of [
     const running = supervisor(t, [first, 'takesOver']);
     t.match(JSON.parse(await running.line('"event":"start"')), { takesOver: true, mayStandIn: may });
     await serverPid(running);
-    running.process.kill('SIGTERM');
-    t.equal((await running.ended).code, 0);
+    await stopped(t, running);
   });
 }
 
@@ -372,9 +366,7 @@ t.test(
       await running.line('"event":"retire"');
     }
     await serverPid(running);
-    running.process.kill('SIGTERM');
-    const { code, stdout } = await running.ended;
-    t.equal(code, 0);
+    const stdout = await stopped(t, running);
     t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4], 'it is no crash, but a loop all the same');
     t.same(new Set(logged(stdout, 'suspected')), new Set([false]));
     t.same(logged(stdout, 'hasSuccessor'), [false, false, false, false], 'nobody serves until it has ended');
@@ -388,9 +380,7 @@ t.test('of several servers each is started and replaced, and all are stopped', a
   running.process.kill('SIGUSR2');
   const fresh = new Set([await serverPid(running), await serverPid(running)]);
   t.equal(new Set([...old, ...fresh]).size, 4);
-  running.process.kill('SIGTERM');
-  const { code, stdout } = await running.ended;
-  t.equal(code, 0);
+  const stdout = await stopped(t, running);
   t.equal(stdout.split('"event":"SIGTERM"').length, 3);
 });
 
