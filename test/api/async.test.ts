@@ -12,7 +12,7 @@ import { eicar } from '../fixtures/samples.js';
 import { API_KEY } from '../fixtures/server.js';
 import { ask } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { upload } from '../fixtures/upload.js';
+import { formOf, upload } from '../fixtures/upload.js';
 
 const MIB = 1024 * 1024;
 /** More than the account may have in memory of uploads whose Idempotency-Keys are looked up. */
@@ -89,9 +89,7 @@ onNodes({ env }, async (t, { one, other }) => {
   });
 
   t.test('a form, and a URL', async (t) => {
-    const form = new FormData();
-    form.append('file', new Blob([eicar()]), 'b.com');
-    form.append('metadata', 'of a form');
+    const form = formOf(['file', new Blob([eicar()]), 'b.com'], ['metadata', 'of a form']);
     const headers = { 'X-API-KEY': API_KEY, Prefer: 'wait=5, Respond-Async' };
     const { body } = await ask(`${one.url}/api/v1/scans`, { method: 'POST', body: form, headers });
     const ofForm = await scanById(other.url, Scan.parse(body).id, { wait: 60 });

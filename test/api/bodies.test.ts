@@ -10,7 +10,7 @@ import { response, startOrigin } from '../fixtures/origin.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
-import { postForm, upload } from '../fixtures/upload.js';
+import { type FormPart, formOf, postForm, upload } from '../fixtures/upload.js';
 
 const LIMIT_BYTES = 10_485_760;
 const run = promisify(execFile);
@@ -156,28 +156,20 @@ t.test('a URL as pairs', async (t) => {
 });
 
 t.test('what a form has beside its file or URL and was left empty is as if absent', async (t) => {
-  const file: [string, Blob, string] = ['file', new Blob(['hello']), 'a.txt'];
-  const empty: [string, Blob, string] = ['file', new Blob([]), ''];
-  const form = (...parts: ([string, string] | [string, Blob, string])[]): FormData => {
-    const data = new FormData();
-    for (const part of parts) {
-      if (part.length === 2) data.append(part[0], part[1]);
-      else data.append(...part);
-    }
-    return data;
-  };
+  const file: FormPart = ['file', new Blob(['hello']), 'a.txt'];
+  const empty: FormPart = ['file', new Blob([]), ''];
   for (const blank of ['', ' ', '\t\r\n ']) {
-    t.match(await postForm(server.url, form(['url', blank], file)), { status: 200, body: { filename: 'a.txt' } });
-    t.match(await postForm(server.url, form(file, ['url', blank])), { status: 200, body: { filename: 'a.txt' } });
+    t.match(await postForm(server.url, formOf(['url', blank], file)), { status: 200, body: { filename: 'a.txt' } });
+    t.match(await postForm(server.url, formOf(file, ['url', blank])), { status: 200, body: { filename: 'a.txt' } });
   }
-  t.match(await postForm(server.url, form(empty, ['url', remote])), isFetched);
-  t.match(await postForm(server.url, form(['url', remote], empty)), isFetched);
-  t.match(await postForm(server.url, form(['file', ''], ['url', remote])), isFetched, 'as Swagger sends it');
-  t.match(await postForm(server.url, form(['url', remote], ['file', ''])), isFetched, 'as Swagger sends it');
-  t.match(await postForm(server.url, form(['file', ''])), failed('Either file or url is required'));
-  t.match(await postForm(server.url, form(['file', ''], ['url', ''])), { status: 400 });
-  t.match(await postForm(server.url, form(file, ['url', ' x'])), failed('Send either file or url, not both'));
-  t.match(await postForm(server.url, form(['url', ' x'], file)), failed('Send either file or url, not both'));
+  t.match(await postForm(server.url, formOf(empty, ['url', remote])), isFetched);
+  t.match(await postForm(server.url, formOf(['url', remote], empty)), isFetched);
+  t.match(await postForm(server.url, formOf(['file', ''], ['url', remote])), isFetched, 'as Swagger sends it');
+  t.match(await postForm(server.url, formOf(['url', remote], ['file', ''])), isFetched, 'as Swagger sends it');
+  t.match(await postForm(server.url, formOf(['file', ''])), failed('Either file or url is required'));
+  t.match(await postForm(server.url, formOf(['file', ''], ['url', ''])), { status: 400 });
+  t.match(await postForm(server.url, formOf(file, ['url', ' x'])), failed('Send either file or url, not both'));
+  t.match(await postForm(server.url, formOf(['url', ' x'], file)), failed('Send either file or url, not both'));
 });
 
 t.test('a body that stops, or comes byte by byte', async (t) => {

@@ -7,7 +7,7 @@ import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { ask, bearer, post, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { postForm, upload } from '../fixtures/upload.js';
+import { type FormPart, formOf, postForm, upload } from '../fixtures/upload.js';
 import { uploadSignedIn } from '../fixtures/web-scans.js';
 
 const server = await startServer({ t, env: { REGISTRATION: 'open', PLANS: 'TINY:1,BUSINESS:10000' } });
@@ -77,13 +77,9 @@ t.test('the history has the filename of what was refused', async (t) => {
     ['far-over.bin', await upload(url, 'x'.repeat(12_000_000), { filename: 'far-over.bin' })],
     ['empty.txt', await upload(url, '', { filename: 'folder/empty.txt' })],
   ];
-  const twice = new FormData();
-  for (const name of ['first.txt', 'second.txt']) twice.append('file', new Blob(['x']), name);
-  cases.push(['first.txt', await postForm(url, twice)]);
-  const both = new FormData();
-  both.append('url', 'http://192.0.2.1/x');
-  both.append('file', new Blob(['x']), 'both.txt');
-  cases.push(['both.txt', await postForm(url, both)]);
+  const file = (name: string): FormPart => ['file', new Blob(['x']), name];
+  cases.push(['first.txt', await postForm(url, formOf(file('first.txt'), file('second.txt')))]);
+  cases.push(['both.txt', await postForm(url, formOf(['url', 'http://192.0.2.1/x'], file('both.txt')))]);
   for (const [filename, { status, headers, body }] of cases) {
     t.equal(status, 400, filename);
     const row = await rowOf(headers.get('x-scan-id'));

@@ -11,7 +11,7 @@ import { eicar } from '../fixtures/samples.js';
 import { API_KEY, type TestServer } from '../fixtures/server.js';
 import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
-import { inOnePiece } from '../fixtures/upload.js';
+import { formOf, inOnePiece } from '../fixtures/upload.js';
 
 const PAIRS = 200;
 const AT_ONCE = 16;
@@ -37,9 +37,7 @@ interface Sent {
 }
 
 async function scan(server: TestServer, id: string, { content = 'x', filename = 'a.txt', key = API_KEY }: Sent = {}) {
-  const form = new FormData();
-  form.append('file', new Blob([Buffer.from(content)]), filename);
-  const { body, headers } = await inOnePiece(form);
+  const { body, headers } = await inOnePiece(formOf(['file', new Blob([Buffer.from(content)]), filename]));
   headers.set('X-API-KEY', key);
   headers.set('Idempotency-Key', id);
   return await readAnswer(await fetch(`${server.url}/api/v1/scans`, { method: 'POST', body, headers }));

@@ -9,14 +9,13 @@ import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { type Answer, ask, bearer, EMAIL, mySessions, PASSWORD, post, refresh, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
 
 const Key = z.object({ uuid: z.uuid(), value: z.string(), lastUse: z.string().nullable() });
 const NEW_PASSWORD = 'another password for tests';
 
 async function scan(url: string, key: string): Promise<number> {
-  const body = new FormData();
-  body.append('file', new Blob(['hello']), 'hello.txt');
-  return (await ask(`${url}/api/v1/scans`, { method: 'POST', headers: { 'X-API-KEY': key }, body })).status;
+  return (await upload(url, 'hello', { key })).status;
 }
 
 function remove(url: string, reference: string, headers: Readonly<Record<string, string>>): Promise<Answer> {

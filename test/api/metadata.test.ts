@@ -11,7 +11,7 @@ import { response, startOrigin } from '../fixtures/origin.js';
 import { API_KEY } from '../fixtures/server.js';
 import { ask, bearer, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { upload } from '../fixtures/upload.js';
+import { type FormPart, formOf, upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
 const key = { 'X-API-KEY': API_KEY };
@@ -30,15 +30,7 @@ const env = {
   SIGNATURES_POLL_SECONDS: '1',
 };
 
-function form(...fields: readonly (readonly [string, string | Blob])[]): FormData {
-  const data = new FormData();
-  for (const [name, value] of fields) {
-    if (typeof value === 'string') data.append(name, value);
-    else data.append(name, value, 'a.txt');
-  }
-  return data;
-}
-const file = ['file', new Blob(['hello'])] as const;
+const file: FormPart = ['file', new Blob(['hello']), 'a.txt'];
 
 onNodes({ env }, async (t, { one, other }) => {
   /** The rate of these questions is bounded. */
@@ -65,13 +57,13 @@ onNodes({ env }, async (t, { one, other }) => {
     const text = '{"order":"7", "names":["Ünï", "a\\"b"]}';
     const encoded = encodeURIComponent(text);
     const ways = {
-      'a field before the file': await send(form(['metadata', text], file)),
-      'a field behind the file': await send(form(file, ['metadata', text])),
-      'a field beside a URL': await send(form(['metadata', text], ['url', remote])),
+      'a field before the file': await send(formOf(['metadata', text], file)),
+      'a field behind the file': await send(formOf(file, ['metadata', text])),
+      'a field beside a URL': await send(formOf(['metadata', text], ['url', remote])),
       'a header': await send('hello', { ...raw, 'X-Metadata': encoded }),
-      'a header beside a form': await send(form(file), { 'X-Metadata': encoded }),
+      'a header beside a form': await send(formOf(file), { 'X-Metadata': encoded }),
       'a parameter': await send('hello', raw, `?metadata=${encoded}`),
-      'a parameter beside a form': await send(form(file), {}, `?metadata=${encoded}`),
+      'a parameter beside a form': await send(formOf(file), {}, `?metadata=${encoded}`),
       JSON: await send(JSON.stringify({ url: remote, metadata: text }), json),
       pairs: await send(new URLSearchParams({ metadata: text, url: remote })),
     };
@@ -95,29 +87,29 @@ onNodes({ env }, async (t, { one, other }) => {
 
   t.test('what it may be', async (t) => {
     const most = 'ü'.repeat(512);
-    t.match(await scanOf((await send(form(file, ['metadata', most]))).id), { metadata: most });
-    t.match(await scanOf((await send(form(file, ['metadata', '']))).id), { metadata: '' });
-    t.match(await scanOf((await send(form(file, ['metadata', 'a\r\n\tb']))).id), { metadata: 'a\r\n\tb' });
-    t.match(await scanOf((await send(form(file))).id), { metadata: null });
+    t.match(await scanOf((await send(formOf(file, ['metadata', most]))).id), { metadata: most });
+    t.match(await scanOf((await send(formOf(file, ['metadata', '']))).id), { metadata: '' });
+    t.match(await scanOf((await send(formOf(file, ['metadata', 'a\r\n\tb']))).id), { metadata: 'a\r\n\tb' });
+    t.match(await scanOf((await send(formOf(file))).id), { metadata: null });
     const wrong = async (sent: Promise<{ status: number; id: string | null; body: unknown }>, message: string) => {
       const { status, id, body } = await sent;
       t.match({ status, body }, { status: 400, body: { error: 'Bad request', message } }, message);
       t.match(await scanOf(id), { state: 'failed', status: '400', error: message, metadata: null });
     };
     const tooLong = 'metadata: must be at most 1024 bytes long';
-    await wrong(send(form(file, ['metadata', `${most}x`])), tooLong);
+    await wrong(send(formOf(file, ['metadata', `${most}x`])), tooLong);
     await wrong(send('x', { ...raw, 'X-Metadata': 'x'.repeat(1025) }), tooLong);
     await wrong(send('x', raw, `?metadata=${'x'.repeat(1025)}`), tooLong);
     await wrong(send(JSON.stringify({ url: remote, metadata: 'x'.repeat(1025) }), json), tooLong);
-    await wrong(send(form(file, ['metadata', 'a\0b'])), 'metadata: must not have control characters');
+    await wrong(send(formOf(file, ['metadata', 'a\0b'])), 'metadata: must not have control characters');
     await wrong(send('x', { ...raw, 'X-Metadata': '%00' }), 'metadata: must not have control characters');
     const twice = 'metadata: given twice';
     await wrong(send('x', { ...raw, 'X-Metadata': 'a' }, '?metadata=a'), twice);
     await wrong(send('metadata=a&metadata=b&url=x', { 'Content-Type': 'application/x-www-form-urlencoded' }), twice);
     for (const sent of [
-      await send(form(file, ['metadata', 'a'], ['metadata', 'b'])),
-      await send(form(file, ['metadata', 'a']), { 'X-Metadata': 'b' }),
-      await send(form(['metadata', 'a'], file), {}, '?metadata=b'),
+      await send(formOf(file, ['metadata', 'a'], ['metadata', 'b'])),
+      await send(formOf(file, ['metadata', 'a']), { 'X-Metadata': 'b' }),
+      await send(formOf(['metadata', 'a'], file), {}, '?metadata=b'),
       await send(JSON.stringify({ url: remote, metadata: 'a' }), json, '?metadata=b'),
     ]) {
       t.match(sent, { status: 400, body: { message: twice } });
@@ -127,7 +119,7 @@ onNodes({ env }, async (t, { one, other }) => {
       'latin1',
     );
     await wrong(send(latin, { 'Content-Type': 'multipart/form-data; boundary=b' }), 'metadata: must be UTF-8');
-    const refused = await send(form(['metadata', 'order 7'], ['file', new Blob([])]));
+    const refused = await send(formOf(['metadata', 'order 7'], ['file', new Blob([]), 'a.txt']));
     t.match(await scanOf(refused.id), { state: 'failed', error: 'File is empty', metadata: 'order 7' });
     t.notMatch(one.output(), 'order 7', 'it is in no log');
   });

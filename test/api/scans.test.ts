@@ -6,7 +6,7 @@ import { gzip, nestedZip, tar, zip } from '../fixtures/archives.js';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
-import { postForm, upload } from '../fixtures/upload.js';
+import { type FormPart, formOf, postForm, upload } from '../fixtures/upload.js';
 
 const LIMIT_BYTES = 10_485_760;
 const EICAR_NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
@@ -70,28 +70,20 @@ t.test('exactly the limit passes, one byte more is refused', async (t) => {
 });
 
 t.test('every wrong form gets its row of the table, keeps its unit, and the next request is served', async (t) => {
-  const file = (name = 'a.txt'): [string, Blob, string] => ['file', new Blob(['content']), name];
-  const form = (...parts: ([string, string] | [string, Blob, string])[]): FormData => {
-    const data = new FormData();
-    for (const part of parts) {
-      if (part.length === 2) data.append(part[0], part[1]);
-      else data.append(...part);
-    }
-    return data;
-  };
+  const file = (name = 'a.txt'): FormPart => ['file', new Blob(['content']), name];
   const cases: [string, FormData][] = [
-    ['File is empty', form(['file', new Blob([]), 'a.txt'])],
-    ['Filename is missing', form(file('  '))],
-    ['Filename is missing', form(file('../..'))],
-    ['Filename is missing', form(['file', 'text'])],
-    ['Either file or url is required', form()],
-    ['Either file or url is required', form(['note', 'x'])],
-    ['Either file or url is required', form(['other', new Blob(['x']), 'a.txt'])],
-    ['Send either file or url, not both', form(file(), ['url', 'http://example.com/'])],
-    ['Send either file or url, not both', form(['url', 'http://example.com/'], file())],
-    ['Send one file per request', form(file(), file('b.txt'))],
-    ['Send one file per request', form(file(), ['other', new Blob(['x']), 'b.txt'])],
-    ['Send one file per request', form(['url', 'http://a.example/'], ['url', 'http://b.example/'])],
+    ['File is empty', formOf(['file', new Blob([]), 'a.txt'])],
+    ['Filename is missing', formOf(file('  '))],
+    ['Filename is missing', formOf(file('../..'))],
+    ['Filename is missing', formOf(['file', 'text'])],
+    ['Either file or url is required', formOf()],
+    ['Either file or url is required', formOf(['note', 'x'])],
+    ['Either file or url is required', formOf(['other', new Blob(['x']), 'a.txt'])],
+    ['Send either file or url, not both', formOf(file(), ['url', 'http://example.com/'])],
+    ['Send either file or url, not both', formOf(['url', 'http://example.com/'], file())],
+    ['Send one file per request', formOf(file(), file('b.txt'))],
+    ['Send one file per request', formOf(file(), ['other', new Blob(['x']), 'b.txt'])],
+    ['Send one file per request', formOf(['url', 'http://a.example/'], ['url', 'http://b.example/'])],
   ];
   await enoughOfTheHour();
   for (const [message, data] of cases) {
@@ -128,13 +120,8 @@ t.test('a key is required, and must be one that lives', async (t) => {
     t.strictSame(invalid.body, { error: 'X-API-KEY INVALID' });
   }
   for (const name of ['x-api-key', 'X-Api-Key', 'X-API-KEY']) {
-    const form = new FormData();
-    form.append('file', new Blob(['x']), 'a');
-    const response = await fetch(`${server.url}/api/v1/scans`, {
-      method: 'POST',
-      headers: { [name]: API_KEY },
-      body: form,
-    });
+    const body = formOf(['file', new Blob(['x']), 'a']);
+    const response = await fetch(`${server.url}/api/v1/scans`, { method: 'POST', headers: { [name]: API_KEY }, body });
     t.equal(response.status, 200, name);
   }
 });

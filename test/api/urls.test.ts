@@ -14,7 +14,7 @@ import { eicar } from '../fixtures/samples.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
 import { ask as askJson, bearer, post, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { postForm, type UploadAnswer, upload } from '../fixtures/upload.js';
+import { formOf, postForm, type UploadAnswer, upload } from '../fixtures/upload.js';
 
 const MIB = 1024 * 1024;
 const LIMIT_BYTES = 10 * MIB;
@@ -76,9 +76,7 @@ t.teardown(async () => {
 const BASE = `http://files.example:${origin.port}`;
 
 async function scanUrl(url: string, of: TestServer = server): Promise<UploadAnswer> {
-  const form = new FormData();
-  form.append('url', url);
-  return await postForm(of.url, form);
+  return await postForm(of.url, formOf(['url', url]));
 }
 
 function urlForm(url: string): Buffer {
@@ -127,9 +125,7 @@ t.test('who is signed in scans a URL by a route of its own, which takes nothing 
   const row = await askJson(`${server.url}/web/scans/${headers.get('x-scan-id')}`, { headers: bearer(accessToken) });
   t.match(row.body, { url: `${BASE}/eicar.com`, key: null });
   t.match(await scan({ url: 'http://10.0.0.1/' }), { status: 400, body: { message: /^URL rejected/ } });
-  const form = new FormData();
-  form.append('url', `${BASE}/hello.txt`);
-  const asForm = { method: 'POST', body: form, headers: bearer(accessToken) };
+  const asForm = { method: 'POST', body: formOf(['url', `${BASE}/hello.txt`]), headers: bearer(accessToken) };
   t.match(await askJson(`${server.url}/web/url-scans`, asForm), {
     status: 415,
     body: { error: 'Unsupported media type', message: 'Expected application/json' },
@@ -308,9 +304,7 @@ t.test('an account has so many downloads at once; the next one gets 503 and its 
 });
 
 t.test('a form with a url and something else', async (t) => {
-  const form = new FormData();
-  form.append('note', 'x');
-  form.append('url', `${BASE}/hello.txt`);
+  const form = formOf(['note', 'x'], ['url', `${BASE}/hello.txt`]);
   t.equal((await postForm(server.url, form)).status, 200, 'other fields are ignored');
 });
 

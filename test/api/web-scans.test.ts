@@ -6,7 +6,7 @@ import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, signIn } from '../fixtures/sign-in.js';
-import { upload } from '../fixtures/upload.js';
+import { formOf, upload } from '../fixtures/upload.js';
 import { postSignedIn, uploadSignedIn } from '../fixtures/web-scans.js';
 
 /** Of 60 KB each: more than may be kept of uploads before it is known whose they are. */
@@ -33,17 +33,14 @@ t.test('an infection is found, the quota is that of the keys', async (t) => {
 });
 
 t.test('what is wrong with a request is said as on the public route', async (t) => {
-  const none = new FormData();
-  none.append('other', 'x');
-  t.match(await postSignedIn(server.url, token, none), { status: 400, body: { error: 'Scan failed' } });
-  const empty = new FormData();
-  empty.append('file', new Blob([]), 'a.bin');
-  t.match(await postSignedIn(server.url, token, empty), { status: 400, body: { message: 'File is empty' } });
+  t.match(await postSignedIn(server.url, token, formOf(['other', 'x'])), {
+    status: 400,
+    body: { error: 'Scan failed' },
+  });
+  t.match(await uploadSignedIn(server.url, token, ''), { status: 400, body: { message: 'File is empty' } });
   const tooLarge = await uploadSignedIn(server.url, token, 'x'.repeat(10 * 1024 * 1024 + 1));
   t.match(tooLarge, { status: 400, body: { message: 'File size exceeds limit: 10MB' } });
-  const url = new FormData();
-  url.append('url', 'http://93.184.216.34/file');
-  const refused = await postSignedIn(server.url, token, url);
+  const refused = await postSignedIn(server.url, token, formOf(['url', 'http://93.184.216.34/file']));
   t.match(refused, {
     status: 400,
     body: { error: 'Scan failed', message: 'URL rejected: this route scans uploads only' },
@@ -53,11 +50,9 @@ t.test('what is wrong with a request is said as on the public route', async (t) 
 
 t.test('without a token, or with a key instead, nothing is scanned', async (t) => {
   t.match(await postSignedIn(server.url, '', new FormData()), { status: 401, body: { error: 'Unauthorized' } });
-  const form = new FormData();
-  form.append('file', new Blob(['x']), 'a.bin');
   const withKey = await fetch(`${server.url}/web/scans`, {
     method: 'POST',
-    body: form,
+    body: formOf(['file', new Blob(['x']), 'a.bin']),
     headers: { 'X-API-KEY': '0123456789abcdef0123456789abcdef' },
   });
   t.equal(withKey.status, 401);

@@ -11,17 +11,13 @@ import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, EMAIL, mySessions, post, refresh, signIn } from '../fixtures/sign-in.js';
+import { formOf } from '../fixtures/upload.js';
 
 const commands = startCommands();
 t.teardown(() => commands.stop());
 const sluice = commands.run;
 
-function form(): FormData {
-  const body = new FormData();
-  body.append('file', new Blob(['hello']), 'hello.txt');
-  return body;
-}
-
+const form = () => formOf(['file', new Blob(['hello']), 'hello.txt']);
 const ADA = 'ada@example.com';
 const PASSWORD = 'a sentence that ada knows';
 const SUSPENDED = { status: 403, body: { error: 'Forbidden', message: 'The account is suspended' } };

@@ -146,12 +146,7 @@ t.test('on two nodes', async (t) => {
     t.match(await quota(), { body: { limit: 5 } });
     const made = await send('POST', `${second.url}/web/keys`, ada.accessToken, { name: 'one' });
     const key = z.object({ uuid: z.uuid(), value: z.string() }).parse(made.body);
-    const scan = async () => {
-      const body = new FormData();
-      body.append('file', new Blob(['hello']), 'hello.txt');
-      return (await ask(`${second.url}/api/v1/scans`, { method: 'POST', headers: { 'X-API-KEY': key.value }, body }))
-        .status;
-    };
+    const scan = async () => (await upload(second.url, 'hello', { key: key.value })).status;
     t.equal(await scan(), 200);
     t.match(await send('PUT', adaUrl(), admin.accessToken, { suspended: true }), {
       body: { sessions: 0, hourlyLimit: 0 },
