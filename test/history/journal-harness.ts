@@ -1,9 +1,11 @@
 // A journal in a folder of its own, what it reported, and what a killed process leaves in such a folder.
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Test } from 'tap';
 import { type Journal, openJournal } from '../../src/history/journal.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
 import type { Damage, TransientFailure } from '../../src/history/segments.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { rowAt } from '../fixtures/history.js';
 import type { Tap } from '../fixtures/stores.js';
 
@@ -46,6 +48,12 @@ export async function openTelling(directory: string, limitBytes = 64 * MIB, rece
     onUnwritten: (error) => unwritten.push(error),
   });
   return { journal, damage, transientFailures, unwritten };
+}
+
+/** That has nothing to complain about. */
+export function openSound(t: Test, directory = temporaryFolder(t)): Promise<Journal> {
+  const fail = (problem: unknown) => void t.fail(String(problem), { problem });
+  return openJournal({ directory, limitBytes: 1e9, onDamage: fail, onTransientFailure: fail, onUnwritten: fail });
 }
 
 export async function drain(journal: Journal, count = 10): Promise<ScanRow[]> {

@@ -3,7 +3,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createKey, endKey, listKeys } from '../../src/account/keys.js';
 import { startWriter } from '../../src/history/history.js';
-import { openJournal } from '../../src/history/journal.js';
 import { COPY_SCANS, createRowStore, RowCopy } from '../../src/history/rows-to-database.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
 import type { Sql } from '../../src/store/postgres.js';
@@ -13,6 +12,7 @@ import { temporaryFolder } from '../fixtures/folder.js';
 import { BOB, encodeRow, frame, record, rowAt } from '../fixtures/history.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
+import { openSound } from './journal-harness.js';
 import { emptyHistory, idsOf, wrongCounts } from './stored-rows.js';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
@@ -194,13 +194,7 @@ onEachStore(async (t, store) => {
   });
 
   t.test('a reply that is lost after the commit changes nothing: the writer sends the batch again', async (t) => {
-    const journal = await openJournal({
-      directory: temporaryFolder(t),
-      limitBytes: 1e9,
-      onDamage: (damage) => t.fail('damage', { damage }),
-      onTransientFailure: () => t.fail(),
-      onUnwritten: () => t.fail(),
-    });
+    const journal = await openSound(t);
     const save = createRowStore(sql);
     const rows = mixedRows(30);
     let attempts = 0;
@@ -312,13 +306,7 @@ onEachStore(async (t, store) => {
     const dead = join(directory, '00000000000000ee');
     mkdirSync(dead);
     writeFileSync(join(dead, '000000001.log'), frame(encodeRow(useAt(keyId, '2026-11-21T12:00:00.000Z'))));
-    const journal = await openJournal({
-      directory,
-      limitBytes: 1e9,
-      onDamage: () => t.fail('damage'),
-      onTransientFailure: () => t.fail(),
-      onUnwritten: () => t.fail(),
-    });
+    const journal = await openSound(t, directory);
     const batch = await journal.read(10);
     await createRowStore(sql)(batch?.rows ?? []);
     t.equal(await lastUse(sql, keyId), '2026-11-21T12:00:00.000Z');

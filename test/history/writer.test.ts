@@ -1,23 +1,15 @@
 // The writer beside a database that doesn't answer: it reports that and tries again, and a late answer does no harm.
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { startWriter } from '../../src/history/history.js';
-import { type Journal, openJournal } from '../../src/history/journal.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
-import { temporaryFolder } from '../fixtures/folder.js';
 import { record, rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
+import { openSound } from './journal-harness.js';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
-
-/** That has nothing to complain about. */
-function soundJournal(t: Test): Promise<Journal> {
-  const fail = () => void t.fail();
-  const directory = temporaryFolder(t);
-  return openJournal({ directory, limitBytes: 1e9, onDamage: fail, onTransientFailure: fail, onUnwritten: fail });
-}
 
 async function turn(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
@@ -26,7 +18,7 @@ async function turn(): Promise<void> {
 t.test(
   'a batch without an answer has failed: it is reported and tried again, and its late answer copies nothing',
   async (t) => {
-    const journal = await soundJournal(t);
+    const journal = await openSound(t);
     const calls: { readonly rows: readonly ScanRow[]; readonly answer: () => void }[] = [];
     const failures: [string, number][] = [];
     let answersAtOnce = false;
@@ -68,7 +60,7 @@ t.test(
 );
 
 t.test('an answer after the stop copies nothing: another process may have the rows by then', async (t) => {
-  const journal = await soundJournal(t);
+  const journal = await openSound(t);
   let answer: (() => void) | undefined;
   const writer = startWriter({
     journal,
@@ -91,7 +83,7 @@ t.test('an answer after the stop copies nothing: another process may have the ro
 t.test('a Postgres that is frozen keeps nobody for ever, and has every row once when it goes on', async (t) => {
   const server = await startPostgres({ t });
   const { sql } = await open(t, { kind: 'url', url: await server.database() });
-  const journal = await soundJournal(t);
+  const journal = await openSound(t);
   const failures: number[] = [];
   const row = rowAt(NOON);
   await createRowStore(sql)([rowAt(NOON - 1)]);

@@ -20,8 +20,7 @@ async function run(args: readonly string[]): Promise<string> {
 }
 
 t.test('c-icap-client', async (t) => {
-  const { server, port } = await startOurs();
-  t.teardown(() => server.stop());
+  const { port } = await startOurs({}, { t });
   const folder = temporaryFolder(t);
   const to = ['-i', '127.0.0.1', '-p', String(port), '-s', 'avscan'];
   const options = await run(to);

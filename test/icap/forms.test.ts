@@ -34,8 +34,10 @@ const infected: Part = { name: 'other', filename: 'C:\\papers\\report.gz', conte
 const empty: Part = { name: 'third', filename: '', content: '' };
 
 // One server for all whose settings go together.
-const { server, port } = await startOurs({ ICAP_INCOMPLETE: 'block', UPLOAD_MEMORY_MB: '64', STREAM_MAX_MB: '16' });
-t.teardown(() => server.stop());
+const { server, port } = await startOurs(
+  { ICAP_INCOMPLETE: 'block', UPLOAD_MEMORY_MB: '64', STREAM_MAX_MB: '16' },
+  { t },
+);
 
 t.test('the verdict is that of all files of a form, and each has its row', async (t) => {
   const client = await connect(port);
@@ -124,8 +126,7 @@ t.test('a form that can be read in two ways, or not at all, could not be looked 
     typed(`${TYPE}\r\nContent-Encoding: gzip`),
     typed('Content-Type: multipart/mixed'),
   ];
-  const passing = await startOurs({ ICAP_INCOMPLETE: 'pass' });
-  t.teardown(() => passing.server.stop());
+  const passing = await startOurs({ ICAP_INCOMPLETE: 'pass' }, { t });
   for (const [policy, at] of [
     ['block', port],
     ['pass', passing.port],
@@ -146,8 +147,7 @@ t.test('a form that can be read in two ways, or not at all, could not be looked 
 });
 
 t.test('each file takes a unit; what is over the quota does not pass', async (t) => {
-  const { server, port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' });
-  t.teardown(() => server.stop());
+  const { port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' }, { t });
   const client = await connect(port);
   t.teardown(client.end);
   const three = formOf([clean, { ...clean, content: 'another' }, { ...clean, content: 'a third' }]);

@@ -14,12 +14,7 @@ t.test('each scan says by what it came; ICAP also for whom', async (t) => {
   const page = join(folder, 'page.html');
   writeFileSync(page, '<h1>Ours: {{reason}}</h1> {{filename}} {{other}}');
   const path = socketPlace();
-  const { server, port } = await startOurs({
-    CLAMD_SOCKET: path,
-    CLAMD_ACCOUNT: EMAIL,
-    ICAP_BLOCK_PAGE: page,
-  });
-  t.teardown(() => server.stop());
+  const { server, port } = await startOurs({ CLAMD_SOCKET: path, CLAMD_ACCOUNT: EMAIL, ICAP_BLOCK_PAGE: page }, { t });
   const client = await connect(port);
   t.teardown(client.end);
   const user = Buffer.from('Local://anna').toString('base64');

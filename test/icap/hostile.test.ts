@@ -11,8 +11,7 @@ const BIG = Buffer.alloc(15 * 1024 * 1024, 'clean text\n');
 const RSS_MB = 1024 * 1024;
 
 // One server for all that let its clients take their time; the last test stops it.
-const { server, port } = await startOurs({ ...POOR, UPLOAD_TIMEOUT_MS: '60000' });
-t.teardown(() => server.stop());
+const { server, port } = await startOurs({ ...POOR, UPLOAD_TIMEOUT_MS: '60000' }, { t });
 
 async function open(port: number): Promise<Socket> {
   const socket = createConnection({ port, host: '127.0.0.1' });
@@ -22,8 +21,7 @@ async function open(port: number): Promise<Socket> {
 }
 
 t.test('a body that stops, a client that leaves, and one that never reads', async (t) => {
-  const { server, port } = await startOurs(POOR);
-  t.teardown(() => server.stop());
+  const { port } = await startOurs(POOR, { t });
   const cases: readonly [string, Buffer][] = [
     ['within its preview', request({ body: CLEAN, preview: 100 }).bytes.subarray(0, -8)],
     ['behind 100 Continue', request({ body: CLEAN, preview: 0 }).bytes],
@@ -92,8 +90,7 @@ t.test('many that send bodies which are sent back share the memory of contents',
 });
 
 t.test('connections that say nothing, or never end their heads, are bounded', async (t) => {
-  const { server, port } = await startOurs({}, { openFiles: 1024 });
-  t.teardown(() => server.stop());
+  const { server, port } = await startOurs({}, { t, openFiles: 1024 });
   const most = Number(await server.printed(/"icapConnections":(\d+)/));
   const ofHttp = Number(await server.printed(/"connections":(\d+)/));
   t.ok(Math.abs(ofHttp - most) <= 1, `HTTP has as many: ${ofHttp} and ${most}, one more where they don't divide`);

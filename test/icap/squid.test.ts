@@ -109,8 +109,7 @@ function sendPart(range: string | undefined, response: ServerResponse): void {
 }
 
 t.test('Squid', async (t) => {
-  const { server, port } = await startOurs();
-  t.teardown(() => server.stop());
+  const { port } = await startOurs({}, { t });
   const uploads: number[] = [];
   const origin = createServer((request, response) => {
     let bytes = 0;

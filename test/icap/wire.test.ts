@@ -10,12 +10,7 @@ const POST = 'POST http://example.org/upload HTTP/1.1\r\nHost: example.org\r\n\r
 
 // One server for all whose settings go together.
 const small = { STREAM_MAX_MB: '10', UPLOAD_MEMORY_MB: '64' };
-const { server, port } = await startOurs({
-  ...small,
-  ICAP_INCOMPLETE: 'block',
-  ICAP_ALLOW_NETWORKS: '203.0.113.7/32',
-});
-t.teardown(() => server.stop());
+const { port } = await startOurs({ ...small, ICAP_INCOMPLETE: 'block', ICAP_ALLOW_NETWORKS: '203.0.113.7/32' }, { t });
 
 t.test('bodies with and without previews, 204 and 200', async (t) => {
   const client = await connect(port);
@@ -108,8 +103,7 @@ t.test('OPTIONS of any service, pipelined requests, the end of a connection', as
 
 t.test('what is too large is blocked, or passed where the client has it itself', async (t) => {
   const tooLarge = Buffer.alloc(10 * 1024 * 1024 + 1, 1);
-  const passing = await startOurs({ ...small, ICAP_INCOMPLETE: 'pass' });
-  t.teardown(() => passing.server.stop());
+  const passing = await startOurs({ ...small, ICAP_INCOMPLETE: 'pass' }, { t });
   for (const [policy, at] of [
     ['block', port],
     ['pass', passing.port],
@@ -219,8 +213,7 @@ t.test('a body that is longer than its headers say is blocked, also where all of
 });
 
 t.test('an account without units, and one that is not there, get 503', async (t) => {
-  const { server, port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' });
-  t.teardown(() => server.stop());
+  const { port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' }, { t });
   const client = await connect(port);
   t.teardown(client.end);
   t.equal((await client.ask({ body: CLEAN, preview: 100 })).status, 204);
