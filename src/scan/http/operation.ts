@@ -44,7 +44,7 @@ export function exhaustedReply({ quota, retryAfterSeconds }: Extract<Access, { o
 
 /** In one step: a list that grows leaves its old self behind. */
 export function scannedReply(scan: Scan, { limit, remaining, resetEpochSeconds }: Admitted['quota']): Reply {
-  const { filename, extension, lookedBy, looked, notices } = scan;
+  const { lookedBy, looked, notices } = scan;
   const list = [
     'X-Request-Id',
     scan.requestId,
@@ -67,14 +67,7 @@ export function scannedReply(scan: Scan, { limit, remaining, resetEpochSeconds }
   ];
   if (scan.detectedType === null) list.length -= 2;
   if (notices.length > 0) list.push('X-Scan-Notice', notices.join(', '));
-  const body = resultJson({
-    filename,
-    extension,
-    sizeInBytes: scan.wholeBytes ?? 0,
-    scanDurationMillis: scan.durationMs,
-    virusName: scan.virusName,
-  });
-  return { status: 200, list, body };
+  return { status: 200, list, body: resultJson(scan) };
 }
 
 function quotaHeadersOf({ limit, remaining, resetEpochSeconds }: Admitted['quota']): AnswerHeaders {
@@ -98,14 +91,14 @@ export const ScanResult = z
   })
   .meta({ id: 'ScanResult' });
 
-type Fields = Omit<z.infer<typeof ScanResult>, 'infected'>;
+type Scanned = Pick<Scan, 'filename' | 'extension' | 'wholeBytes' | 'durationMs' | 'virusName'>;
 
-/** `scanDurationMillis` may have a fraction. By hand, since `JSON.stringify` of an object takes several times as long. */
-export function resultJson({ filename, extension, sizeInBytes, scanDurationMillis, virusName }: Fields): string {
+/** By hand, since `JSON.stringify` of an object takes several times as long. */
+export function resultJson({ filename, extension, wholeBytes, durationMs, virusName }: Scanned): string {
   const found = virusName === null ? 'false,"virusName":null}' : `true,"virusName":${jsonText(virusName)}}`;
   return (
-    `{"filename":"${bareText(filename)}","extension":"${bareText(extension)}","sizeInBytes":${sizeInBytes},` +
-    `"scanDurationMillis":${Math.round(scanDurationMillis)},"infected":${found}`
+    `{"filename":"${bareText(filename)}","extension":"${bareText(extension)}","sizeInBytes":${wholeBytes ?? 0},` +
+    `"scanDurationMillis":${Math.round(durationMs)},"infected":${found}`
   );
 }
 

@@ -4,13 +4,7 @@ import { withExtension } from '../../../src/filename.js';
 import { resultJson, ScanResult } from '../../../src/scan/http/operation.js';
 
 t.test('an infected upload', async (t) => {
-  const json = resultJson({
-    filename: 'a.tar.GZ',
-    extension: 'GZ',
-    sizeInBytes: 68,
-    scanDurationMillis: 1.5,
-    virusName: 'A.B',
-  });
+  const json = resultJson({ ...withExtension('a.tar.GZ'), wholeBytes: 68, durationMs: 1.5, virusName: 'A.B' });
   t.equal(
     json,
     '{"filename":"a.tar.GZ","extension":"GZ","sizeInBytes":68,"scanDurationMillis":2,"infected":true,"virusName":"A.B"}',
@@ -18,13 +12,7 @@ t.test('an infected upload', async (t) => {
 });
 
 t.test('a clean upload without an extension', async (t) => {
-  const json = resultJson({
-    filename: '.htaccess',
-    extension: '',
-    sizeInBytes: 1,
-    scanDurationMillis: 0.4,
-    virusName: null,
-  });
+  const json = resultJson({ ...withExtension('.htaccess'), wholeBytes: 1, durationMs: 0.4, virusName: null });
   t.equal(
     json,
     '{"filename":".htaccess","extension":"","sizeInBytes":1,"scanDurationMillis":0,"infected":false,"virusName":null}',
@@ -33,7 +21,7 @@ t.test('a clean upload without an extension', async (t) => {
 
 t.test('a filename of quotes, line separators and half characters is still JSON', async (t) => {
   for (const filename of ['a"b\\.txt', 'a\u2028b.txt', 'a\ud800.txt', '__proto__']) {
-    const json = resultJson({ ...withExtension(filename), sizeInBytes: 1, scanDurationMillis: 0, virusName: null });
+    const json = resultJson({ ...withExtension(filename), wholeBytes: 1, durationMs: 0, virusName: null });
     t.equal(JSON.parse(json).filename, filename);
     t.ok(Buffer.from(json).equals(Buffer.from(JSON.stringify(JSON.parse(json)))));
   }
@@ -41,7 +29,7 @@ t.test('a filename of quotes, line separators and half characters is still JSON'
 
 t.test('the schema names the fields of the result', async (t) => {
   const result = JSON.parse(
-    resultJson({ filename: 'a', extension: '', sizeInBytes: 1, scanDurationMillis: 0, virusName: null }),
+    resultJson({ filename: 'a', extension: '', wholeBytes: 1, durationMs: 0, virusName: null }),
   );
   t.strictSame(Object.keys(ScanResult.shape), Object.keys(result));
   t.strictSame(ScanResult.parse(result), result);
