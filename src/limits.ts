@@ -109,6 +109,8 @@ export const SMALL_UPLOAD_BYTES = 1024 * 1024;
 
 /** Connections of clamd's protocol, of one process, where the limit of open files has room for them; the next one is closed at once. */
 export const CLAMD_CONNECTIONS = 10_000;
+/** So many of them, but a quarter at most, are kept for the UNIX socket where there is a port as well: a crowd at the port can't shut out the programs of the machine. */
+export const CLAMD_SOCKET_CONNECTIONS = 200;
 /** One command line: a path of Linux (4096 bytes) and its word. */
 export const CLAMD_COMMAND_BYTES = 4096 + 64;
 /** From the end of a command or an answer to the end of the next command: clamd's CommandReadTimeout. */

@@ -2,6 +2,7 @@
 // connection has brought, which waits here, and the client with it, while the parser of its protocol is held.
 import { BlockList, isIPv6 } from 'node:net';
 import type { Share } from './door.js';
+import { CLAMD_SOCKET_CONNECTIONS } from './limits.js';
 import { type ListeningSocket, type Peer, type PeerOwner, Peers } from './peers.js';
 import { CoarseTimer, type TimerOwner } from './waiting/coarse-timer.js';
 import { endsWithin } from './waiting/within.js';
@@ -13,7 +14,7 @@ interface ListenerOptions {
   readonly share: Share | null;
   /** Who may connect to a port beside the machine itself, in CIDR notation. */
   readonly networks: readonly string[];
-  /** The next one is closed at once. */
+  /** The next one is closed at once. Where there is a UNIX socket as well, those of ports leave it some. */
   readonly connections: number;
   readonly onListening: () => void;
   /** The connection is paused. */
@@ -38,7 +39,10 @@ export function createListener({
   open,
 }: ListenerOptions): Listener {
   const mayConnect = peersOf(networks);
-  const peers: Peers = new Peers((peer) => (peers.size > connections || !mayConnect(peer) ? null : open(peer)), share);
+  const hasSocket = sockets.some(({ way }) => way === 'unix');
+  const ofPorts = hasSocket ? connections - Math.min(CLAMD_SOCKET_CONNECTIONS, connections >> 2) : connections;
+  const hasRoom = ({ way }: Peer) => peers.size <= connections && (way === 'unix' || peers.ofPorts <= ofPorts);
+  const peers: Peers = new Peers((peer) => (hasRoom(peer) && mayConnect(peer) ? open(peer) : null), share);
   return {
     listen() {
       for (const socket of sockets) peers.listen(socket);

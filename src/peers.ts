@@ -220,6 +220,8 @@ export class Peers {
   readonly bytes: Buffer;
   /** Connections that are open. */
   size = 0;
+  /** Those of them that came by a port. */
+  ofPorts = 0;
   /** How many, and the open files that came with them. */
   readonly descriptors: Int32Array = new Int32Array(1 + DESCRIPTORS);
   readonly #addon: ProcessAddon;
@@ -330,8 +332,7 @@ export class Peers {
     const peer = new Peer(this, this.#addon, { number, way });
     peer.next = this.#open[number % PLACES] ?? null;
     this.#open[number % PLACES] = peer;
-    this.size += 1;
-    this.#share?.say(this.size);
+    this.#count(way, 1);
     peer.owner = this.#own(peer);
     if (peer.owner === null) peer.destroy();
     return 'one';
@@ -361,11 +362,16 @@ export class Peers {
 
   closed(peer: Peer): void {
     this.#takeOut(peer);
-    this.size -= 1;
-    this.#share?.say(this.size);
+    this.#count(peer.way, -1);
     this.#toRead.remove(peer);
     this.#toClose.push(peer);
     this.#endTurn();
+  }
+
+  #count(way: Way, difference: 1 | -1): void {
+    this.size += difference;
+    if (way === 'tcp') this.ofPorts += difference;
+    this.#share?.say(this.size);
   }
 
   #takeOut(peer: Peer): void {

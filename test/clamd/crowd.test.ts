@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startLineProcess } from '../../bench/line-process.js';
+import { CLAMD_SOCKET_CONNECTIONS } from '../../src/limits.js';
 import { freePort } from '../fixtures/free-port.js';
 import { until } from '../fixtures/until.js';
 import { connect, CLEAN as TEXT } from '../icap/client.js';
@@ -17,8 +18,8 @@ t.test('scans are answered beside a crowd, and its descriptors and memory come b
   const icapPort = await freePort();
   const { server, unix, tcp } = await startOurs(
     { ICAP_PORT: String(icapPort), ICAP_ACCOUNT: EMAIL },
-    // HTTP has as many as each of the two, and the server some of its own.
-    { openFiles: 3 * (IDLE + SLOW + 50) + 1_000 },
+    // HTTP has as many as each of the two, and the server some of its own. Of clamd's some are kept for the socket.
+    { openFiles: 3 * (IDLE + SLOW + 50 + CLAMD_SOCKET_CONNECTIONS) + 1_000 },
   );
   t.teardown(() => server.stop('SIGKILL'));
   const icap = await connect(icapPort);

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import t from 'tap';
+import { CLAMD_SOCKET_CONNECTIONS } from '../../src/limits.js';
 import { makeAccount } from '../fixtures/another-account.js';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { until } from '../fixtures/until.js';
@@ -118,6 +119,22 @@ t.test('connections beyond the limit are ended at once, and there is room when o
   await until(async () => (await ask(unix, bytesOf('zPING\0'))) === 'PONG\0');
   for (const each of open) each.socket.write('zPING\0');
   for (const each of open) if ((await each.whole) !== 'PONG\0') t.fail('one of the others is not served');
+  t.equal(await server.stop(), 0);
+});
+
+t.test('connections of the port, however many, leave the UNIX socket some', async (t) => {
+  const { server, unix, tcp } = await startOurs({ CONNECTIONS: '100' }, { openFiles: 1_024 });
+  t.teardown(() => server.stop('SIGKILL'));
+  const most = Number(await server.printed(/"clamdConnections":(\d+)/));
+  const ofPorts = most - Math.min(CLAMD_SOCKET_CONNECTIONS, most >> 2);
+  const open: Talk[] = [];
+  for (let count = 0; count < ofPorts; count += 1) open.push(await talk(t, tcp));
+  for (let count = 0; count < 50; count += 1) t.equal(await ask(tcp, bytesOf('zPING\0')), '');
+  for (let count = ofPorts; count < most; count += 1) open.push(await talk(t, unix));
+  t.equal(await ask(unix, bytesOf('zPING\0')), '', 'there are no more than all');
+  for (const each of open) each.socket.write('zPING\0');
+  for (const each of open) if ((await each.whole) !== 'PONG\0') t.fail('one of them is not served');
+  await until(async () => (await ask(tcp, bytesOf('zPING\0'))) === 'PONG\0');
   t.equal(await server.stop(), 0);
 });
 
