@@ -112,7 +112,6 @@ async function openRoutes(config: Config, log: EventLog, parts: Observed & { rea
   const { postgres, admission, history, version, pages } = parts;
   const access = createAccess(admission, config.plans);
   const accepted = await openAccepted(config, log, parts, add);
-  const { refused: onRefused } = parts.metrics;
   const scans = openScans(config, log, parts, {
     access,
     traces: await openTraces(config, log, version, add),
@@ -122,7 +121,7 @@ async function openRoutes(config: Config, log: EventLog, parts: Observed & { rea
     once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
     later: accepted.start,
     onEnded: tellOfScans(log, parts.metrics),
-    onRefused,
+    onRefused: parts.metrics.refused,
   });
   const billing = startBilling(config, log, parts, add);
   const dashboard = add(
@@ -166,7 +165,7 @@ async function openRoutes(config: Config, log: EventLog, parts: Observed & { rea
     ...followed,
     folders: foldersOf(config),
   });
-  const protocols = createProtocols(config, log, { ...parts, scans: scans.scans, access, onRefused });
+  const protocols = createProtocols(config, log, { ...parts, scans: scans.scans, access });
   return { routes, addressOf: dashboard.addressOf, protocols, findRefusal: scans.findRefusal };
 }
 

@@ -47,6 +47,8 @@ export function createMetrics(parts: MetricsParts) {
     ended: scans.ended,
     /** A scan was refused before its admission, since too many wait. */
     refused: scans.refused,
+    /** A scan by a protocol beside HTTP was not admitted. */
+    turnedAway: scans.turnedAway,
     /** Of HTTP. Status null: the client went away before its answer was out. */
     answered: requests.answered,
     /** Scans of this engine that nobody asked for. */

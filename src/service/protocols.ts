@@ -1,14 +1,14 @@
 // What is spoken beside HTTP, as one listener: clamd's protocol and ICAP, each where it is configured, for the scans of an account that is found by its e-mail address.
 import { readFileSync } from 'node:fs';
 import { createNamedAccount } from '../account/users.js';
-import type { AccessControl } from '../admission/access.js';
+import type { Access, AccessControl } from '../admission/access.js';
 import { ClamdConnection, type ConnectionParts as ClamdConnectionParts } from '../clamd/connection.js';
 import { MachineFiles } from '../clamd/open-below.js';
 import { versionOf } from '../clamd/protocol.js';
 import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
-import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
+import { Failure, Unavailable } from '../errors.js';
 import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
 import { IcapConnection, type ConnectionParts as IcapConnectionParts, SectionRoom } from '../icap/connection.js';
 import { ICAP_SECTIONS_BYTES } from '../limits.js';
@@ -17,13 +17,13 @@ import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { StreamAccount } from '../scan/stream-scan.js';
 import type { Queries } from '../store/postgres.js';
+import type { Metrics } from './metrics.js';
 import type { Parts } from './parts.js';
 import { socketsAt } from './places.js';
 
 interface ProtocolParts extends Pick<Parts, 'postgres' | 'signatures' | 'pool' | 'version' | 'descriptors' | 'places'> {
   readonly access: Pick<AccessControl, 'asUser' | 'refuse'>;
-  /** A scan was refused before its admission. */
-  readonly onRefused: (reason: UnavailableReason) => void;
+  readonly metrics: Pick<Metrics, 'refused' | 'turnedAway'>;
   readonly scans: ScanParts;
 }
 
@@ -56,7 +56,7 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     streamTimeoutMs: config.uploadTimeoutMs,
     pool,
     files: new MachineFiles(clamd.paths),
-    account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, log, missing: 'clamdAccountMissing' }),
+    account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, log, protocol: 'clamd' }),
     version() {
       const engine = signatures.engine();
       return engine === null ? 'ClamAV' : versionOf(engine);
@@ -90,7 +90,7 @@ function createIcap(config: Config, log: EventLog, parts: ProtocolParts): Listen
     incomplete: icap.incomplete,
     blockPage: icap.blockPage === null ? BLOCK_PAGE : readBlockPage(icap.blockPage),
     tag: tagKeeper(signatures),
-    account: openAccount(postgres.requests('icap'), icap.account, { ...parts, log, missing: 'icapAccountMissing' }),
+    account: openAccount(postgres.requests('icap'), icap.account, { ...parts, log, protocol: 'icap' }),
     onSurprise: tellOfSurprises(log),
   };
   return createListener({
@@ -130,15 +130,18 @@ function tellOfSurprises(log: EventLog): (requestId: string, error: unknown) => 
   return (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error');
 }
 
-interface AccountParts extends Pick<ProtocolParts, 'access' | 'pool' | 'onRefused'> {
+interface AccountParts extends Pick<ProtocolParts, 'access' | 'pool' | 'metrics'> {
   readonly log: EventLog;
-  /** Why, while there is no such account. */
-  readonly missing: 'clamdAccountMissing' | 'icapAccountMissing';
+  readonly protocol: 'clamd' | 'icap';
 }
+
+/** Why, while there is no such account. */
+const MISSING = { clamd: 'clamdAccountMissing', icap: 'icapAccountMissing' } as const;
 
 /** Asked for a unit for each scan, and refused what its part of the queue has no room for. */
 function openAccount(sql: Queries, email: string, parts: AccountParts): StreamAccount {
-  const { access, pool, onRefused, log, missing } = parts;
+  const { access, pool, metrics, log, protocol } = parts;
+  const missing = MISSING[protocol];
   const account = createNamedAccount(sql, email);
   account.find().then(
     (user) => {
@@ -147,20 +150,31 @@ function openAccount(sql: Queries, email: string, parts: AccountParts): StreamAc
     // The database gives no answer: the first scan asks it again, and says so.
     () => undefined,
   );
+  const admit = async (): Promise<Access> => {
+    const user = await account.find();
+    // It may be made later, and removed at any time.
+    if (user === null) throw new Unavailable(missing);
+    if (user.suspended_at !== null) throw new Failure('accountSuspended');
+    return await access.asUser({ userId: user.id, plan: user.plan, ownLimit: user.own_limit });
+  };
   return {
     async admit() {
-      const user = await account.find();
-      // It may be made later, and removed at any time.
-      if (user === null) throw new Unavailable(missing);
-      if (user.suspended_at !== null) throw new Failure('accountSuspended');
-      return await access.asUser({ userId: user.id, plan: user.plan, ownLimit: user.own_limit });
+      try {
+        const answer = await admit();
+        const { outcome } = answer;
+        if (outcome !== 'admitted') metrics.turnedAway(protocol, outcome === 'exhausted' ? 'quotaExhausted' : outcome);
+        return answer;
+      } catch (error) {
+        metrics.turnedAway(protocol, error instanceof Failure ? error.label : 'internal');
+        throw error;
+      }
     },
     refusal(bytesMost) {
       const user = pool.queue.isCrowded ? account.known() : null;
       const reason = user === null ? null : pool.refusal(user.id, bytesMost);
       if (user === null || reason !== 'queueShareFull') return null;
       access.refuse(user.id);
-      onRefused(reason);
+      metrics.refused(reason);
       return new Unavailable(reason);
     },
   };

@@ -45,6 +45,8 @@ export class ScanMetrics {
   /** By the reason. */
   readonly #refusals = new Map<UnavailableReason, number>();
 
+  readonly #turnedAway: { readonly protocol: EndedScan['protocol']; readonly failure: string; count: number }[] = [];
+
   /** By what libclamav says a content is; it knows some hundred names. */
   readonly #types = new Map<string, { scans: number; seconds: number }>();
 
@@ -69,6 +71,11 @@ export class ScanMetrics {
       'sluice_scans_refused_total',
       'Scans that were refused with 503 before their admission, since too many wait, by the reason. They take no unit and have no row.',
       () => Array.from(this.#refusals, ([reason, value]) => ({ labels: { reason }, value })),
+    );
+    figures.counter(
+      'sluice_admissions_refused_total',
+      "Scans by clamd's protocol and ICAP that were not admitted, by protocol and code of the failure; those by HTTP are in sluice_http_requests_total. They take no unit and have no row.",
+      () => this.#turnedAway.map(({ count, ...labels }) => ({ labels, value: count })),
     );
     figures.counter('sluice_scanned_bytes_total', 'Bytes of contents with a verdict.', () => this.#bytes);
     const what = 'contents that the engine has looked at, by what libclamav says they are';
@@ -121,6 +128,12 @@ export class ScanMetrics {
   /** Before its admission, since too many wait. */
   readonly refused = (reason: UnavailableReason): void => {
     this.#refusals.set(reason, (this.#refusals.get(reason) ?? 0) + 1);
+  };
+
+  readonly turnedAway = (protocol: EndedScan['protocol'], failure: string): void => {
+    const known = this.#turnedAway.find((each) => each.protocol === protocol && each.failure === failure);
+    if (known === undefined) this.#turnedAway.push({ protocol, failure, count: 1 });
+    else known.count += 1;
   };
 
   /** There are a few dozen, of which the first one or two are nearly all. */

@@ -65,6 +65,13 @@ t.test('every query is answered from a scrape of the server, and the alerts fire
     }
   }
 
+  // Those of downloads are named by those of uploads; the process's own are prom-client's.
+  const page = readFileSync(deployPath('../docs/monitoring.md'), 'utf8');
+  for (const name of known) {
+    const named = name.replace(/^sluice_/, '').replace(/^download/, 'upload');
+    if (!/^(process|nodejs)_/.test(named)) t.ok(page.includes(`\`${named}\``), `${name} is in docs/monitoring.md`);
+  }
+
   // Without the time that an alert waits for, which is a matter of minutes.
   const folder = temporaryFolder(t);
   const atOnce = join(folder, 'alerts.yaml');

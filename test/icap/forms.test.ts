@@ -154,6 +154,7 @@ t.test('each file takes a unit; what is over the quota does not pass', async (t)
   const { status, headers } = await client.ask({ ...three, ...ALLOW });
   t.equal(status, 503);
   t.match(headers.get('x-sluice-notice'), 'Hourly scan limit reached');
+  t.equal(await server.metric('sluice_admissions_refused_total{protocol="icap",failure="quotaExhausted"}'), 1);
 });
 
 t.test('the memory of forms comes back, also where the client leaves', async (t) => {
