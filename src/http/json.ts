@@ -48,9 +48,13 @@ function validate<T>(schema: z.ZodType<T>, value: unknown): T {
   if (parsed.success) return parsed.data;
   // Of each field the first one: further checks look at what it should have been.
   const problems = new Map<string, string>();
-  for (const { path, message } of parsed.error.issues) {
+  // What every integer must keep to comes before the bound that this one has.
+  const rough = new Set<string>();
+  for (const { path, message, ...issue } of parsed.error.issues) {
     const place = path.map(String).join('.');
-    if (!problems.has(place)) problems.set(place, place === '' ? message : `${place}: ${message}`);
+    if (problems.has(place) && !rough.delete(place)) continue;
+    if ('origin' in issue && issue.origin === 'int') rough.add(place);
+    problems.set(place, place === '' ? message : `${place}: ${message}`);
   }
   throw new Failure('badRequest', [...problems.values()].join('; '));
 }
