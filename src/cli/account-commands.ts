@@ -97,7 +97,7 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
   addStandingCommands(user, run);
   const audit = ['audit', 'what operators and commands did to accounts, the newest first'] as const;
   addCommand(program, run, audit, async () => (await users()).showAudit)
-    .option('--email <email>', 'only what was done to this account')
+    .option('--email <email>', 'only what was done to this account, also when it was deleted')
     .option('--rows <rows>', 'at most so many', '100');
   program
     .command('billing')
@@ -131,6 +131,8 @@ ${COMMON_HELP}`;
 const RESTORE_HELP = `
 Into DATA_DIR, or DATABASE_URL, that no service has used yet; what isn't there is made. All of it is restored, or nothing. The version of Sluice must be the one
 that made the file.
+Exit codes: 0 all of it is restored, 2 nothing was (the reason is on stderr), 78 wrong configuration.
+
 ${environmentHelp(['DATABASE_URL', 'DATABASE_USER', 'DATA_DIR'])}`;
 
 const RECONCILE_HELP = `

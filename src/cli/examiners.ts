@@ -213,6 +213,10 @@ type Attempt =
 /** No connection, or one that broke. Others, such as a certificate that is wrong or a name that nobody has, stay as they are. */
 const MAY_PASS = /^(?:E(?:AI_AGAIN|CONN\w+|HOSTUNREACH|NETDOWN|NETUNREACH|PIPE|TIMEDOUT)|UND_ERR_\w+)$/;
 
+/** Of fetch, which asks no port that is known for another protocol, such as 1, 25 or 6000 (https://fetch.spec.whatwg.org/#port-blocking). */
+const BAD_PORT =
+  'the port of --server is one that HTTP clients keep to another protocol, and nothing was sent: have the server, or a proxy in front of it, listen on another port';
+
 /** Throws ServerRefuses for a key that may not scan, and where no server of ours can be reached so. */
 async function attempt(send: () => Promise<Response>): Promise<Attempt> {
   let answer: Response;
@@ -225,7 +229,7 @@ async function attempt(send: () => Promise<Response>): Promise<Attempt> {
     const reason = `no answer: ${messageOfError(cause)}`;
     // A DOMException: its time is over, or nobody waits any more.
     if (cause instanceof DOMException || MAY_PASS.test(codeOf(cause) ?? '')) return { kind: 'unreachable', reason };
-    throw new ServerRefuses(reason);
+    throw new ServerRefuses(reason.endsWith(': bad port') ? BAD_PORT : reason);
   }
   const { status } = answer;
   if (status === 200) return said(resultOf(text, answer.headers.get('x-scan-notice')));

@@ -39,6 +39,9 @@ export interface OutputOptions {
   readonly json: boolean;
 }
 
+/** `1 scan`, `2 scans` */
+export const counted = (count: number, name: string): string => `${count} ${name}${count === 1 ? '' : 's'}`;
+
 export function print(text: string): void {
   process.stdout.write(text);
 }

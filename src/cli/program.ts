@@ -38,6 +38,10 @@ Exit codes: 0 scans are served, 2 they are not, or no server answers, 78 wrong c
 
 ${environmentHelp(['DATA_DIR', 'PORT', 'HOST'])}`;
 
+const CLAMD_CONFIG_HELP = `
+What it prints is a file of the environment: lines of variables, and comments.
+Exit codes: 0 done, 2 the file can't be read.`;
+
 interface ScanOptions {
   readonly json: boolean;
   readonly infectedOnly: boolean;
@@ -84,6 +88,7 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .command('clamd-config')
     .description('print the variables for a clamd.conf, and what of it has no counterpart')
     .argument('<file>', 'such as /etc/clamav/clamd.conf')
+    .addHelpText('after', CLAMD_CONFIG_HELP)
     .action(async (path: string) => finish((await import('./clamd-config.js')).configFromClamd(path)));
   addSignatureCommands(program, env, finish);
   addAccountCommands(program, env, finish);

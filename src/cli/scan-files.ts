@@ -5,7 +5,7 @@ import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, stat } from 'node:fs/promises';
 import { codeOf, messageOfError } from '../error-text.js';
 import { extensionOf } from '../filename.js';
-import { escapePath, escapeText, safeJson } from './output.js';
+import { counted, escapePath, escapeText, safeJson } from './output.js';
 
 /** Content in memory at one time, beside one file of the largest size. */
 const MEMORY_BYTES = 56 * 1024 * 1024;
@@ -214,7 +214,7 @@ function summaryText({ files, clean, infected, incomplete, failed, skipped, byte
   if (skipped > 0) counts.push(`${skipped} skipped`);
   const seconds = (durationMs / 1000).toFixed(1);
   const head = interrupted ? 'Stopped after' : 'Scanned';
-  return `${head} ${files} ${files === 1 ? 'file' : 'files'}: ${counts.join(', ')} (${megabytes(bytes)} MB in ${seconds} s)`;
+  return `${head} ${counted(files, 'file')}: ${counts.join(', ')} (${megabytes(bytes)} MB in ${seconds} s)`;
 }
 
 const megabytes = (bytes: number): string => (bytes / (1024 * 1024)).toFixed(1);

@@ -20,7 +20,7 @@ import {
 import { loadSignatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
 import { wireTime } from '../wire-text.js';
-import { EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
+import { counted, EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { walk } from './scan-files.js';
 import { byTheProgram, findServiceIfAny } from './service-place.js';
@@ -122,8 +122,6 @@ function textOf({ folders, version, gates, server }: Status, dailyAt: number | n
   else lines.push(`The server has loaded others: version ${server.version}, ${counted(server.count, 'signature')}`);
   return `${lines.join('\n')}\n`;
 }
-
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 function gateLines({ gated, gates, kept, noisy, windows }: GateFacts): string[] {
   const reasons = Object.entries(kept).map(([reason, count]) => `${count} (${reason})`);

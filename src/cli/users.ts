@@ -43,7 +43,7 @@ import {
 } from '../operator/changes.js';
 import type { Queries } from '../store/postgres.js';
 import { wireTime } from '../wire-text.js';
-import { escapeText, type OutputOptions, print, Refusal, safeJson, table } from './output.js';
+import { counted, escapeText, type OutputOptions, print, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
 
 /** 24 characters of base64url. */
@@ -301,7 +301,7 @@ interface OfAccount extends OutputOptions {
 export async function setPlan(config: Config, options: OfAccount & { readonly plan: string }): Promise<void> {
   assertPlan(config, options.plan);
   const { view, when } = await change(config, options, { plan: options.plan }, warnUnlessTold);
-  say(options, view, `is on the plan ${view.plan}: ${view.hourlyLimit} scans an hour${when}`);
+  say(options, view, `is on the plan ${view.plan}: ${counted(view.hourlyLimit, 'scan')} an hour${when}`);
 }
 
 export async function setLimit(config: Config, options: OfAccount & { readonly limit: string }): Promise<void> {
@@ -311,7 +311,7 @@ export async function setLimit(config: Config, options: OfAccount & { readonly l
   say(
     options,
     view,
-    `has ${view.hourlyLimit} scans an hour, ${ownLimit === null ? 'as its plan has' : 'of its own'}${when}`,
+    `has ${counted(view.hourlyLimit, 'scan')} an hour, ${ownLimit === null ? 'as its plan has' : 'of its own'}${when}`,
   );
 }
 
@@ -341,7 +341,7 @@ export async function remove(config: Config, options: OfAccount & { readonly yes
     if (!isGone) throw unknownUser(options.email);
     return { user, erased: await eraseScans(sql, new AbortController().signal) };
   });
-  say(options, { email: user.email, id: user.id, scans: erased }, `is gone, and ${erased} scans with it`);
+  say(options, { email: user.email, id: user.id, scans: erased }, `is gone, and ${counted(erased, 'scan')} with it`);
 }
 
 type OnUntold = (error: unknown) => void;
@@ -392,8 +392,13 @@ const ROWS_MAX = 100_000;
 export async function showAudit(config: Config, { json, email, rows: asked }: AuditOptions): Promise<void> {
   const rows = wholeNumber('--rows', asked, ROWS_MAX);
   const lines = await withStore(config, async (sql) => {
-    const targetId = email === undefined ? null : (await userOf(sql, email)).id;
-    return await listAudit(sql, { before: null, targetId, rows });
+    if (email === undefined) return await listAudit(sql, { before: null, targetId: null, rows });
+    const user = await findUserByEmail(sql, email);
+    // Of one that was deleted the log has the address that it had.
+    const target = user === null ? normaliseEmail(email) : null;
+    const found = await listAudit(sql, { before: null, targetId: user?.id ?? null, target, rows });
+    if (user === null && found.length === 0) throw unknownUser(email);
+    return found;
   });
   const views = lines.map(({ id, at, actor, address, action, target, detail }) => ({
     ...{ id, at: wireTime(at), actor, address, action, target, detail },

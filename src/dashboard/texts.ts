@@ -1,5 +1,7 @@
 // Every English text of the web client, by the page that shows it.
 
+const scans = (count: string): string => (count === '1' ? '1 scan' : `${count} scans`);
+
 export const texts = {
   product: 'Sluice',
   nav: {
@@ -273,7 +275,7 @@ export const texts = {
     noneHint: 'What you scan, here or with an API key, is listed on this page.',
     noneFound: 'No scan matches these filters',
     noneFoundHint: 'Widen the days, or clear the filters.',
-    total: (count: string) => (count === '1' ? '1 scan' : `${count} scans`),
+    total: scans,
     totalCapped: (count: string) => `${count} scans or more`,
     pages: 'Pages of the history',
     previous: 'Previous',
@@ -331,7 +333,7 @@ export const texts = {
   billing: {
     title: 'Billing',
     plan: 'Your plan',
-    perHour: (count: string) => `${count} scans per hour`,
+    perHour: (count: string) => `${scans(count)} per hour`,
     free: 'Free',
     price: (amount: string, interval: string) => `${amount} per ${interval}`,
     current: 'Your plan',
@@ -356,7 +358,7 @@ export const texts = {
     plans: 'Plans',
     pricesPending: 'Stripe has not said the prices yet. They come here by themselves as soon as it does.',
     returned: 'Asking Stripe what came of your payment',
-    paid: (plan: string, count: string) => `Thank you. You are on ${plan} now: ${count} scans per hour.`,
+    paid: (plan: string, count: string) => `Thank you. You are on ${plan} now: ${scans(count)} per hour.`,
     unpaid: 'The payment is not complete yet. Your plan changes as soon as Stripe says that it is.',
     notYours: 'This checkout belongs to another account. Sign in to the account that made it.',
     unknownCheckout: 'Stripe does not know this checkout.',

@@ -303,14 +303,20 @@ export interface AuditPlace {
   /** Rows older than this one; null: from the newest on. */
   readonly before: string | null;
   readonly targetId: string | null;
+  /** An address that an account had which may be gone. */
+  readonly target?: string | null;
   readonly rows: number;
 }
 
 /** The newest first. */
-export async function listAudit(sql: Queries, { before, targetId, rows }: AuditPlace): Promise<AuditRow[]> {
+export async function listAudit(
+  sql: Queries,
+  { before, targetId, target = null, rows }: AuditPlace,
+): Promise<AuditRow[]> {
   return await sql<AuditRow[]>`
     SELECT id::text AS id, at, actor_id, actor, address, action, target_id, target, detail FROM audit_log
     WHERE (${before}::bigint IS NULL OR id < ${before}::bigint) AND (${targetId}::uuid IS NULL OR target_id = ${targetId}::uuid)
+      AND (${target}::text IS NULL OR target = ${target}::text)
     ORDER BY audit_log.id DESC LIMIT ${rows}`;
 }
 

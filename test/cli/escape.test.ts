@@ -1,6 +1,13 @@
 // Names that would move the cursor, start a line or pass for another name.
 import t from 'tap';
-import { escapePath, escapeText, safeJson } from '../../src/cli/output.js';
+import { counted, escapePath, escapeText, safeJson } from '../../src/cli/output.js';
+
+t.test('one thing is not several', async (t) => {
+  t.strictSame(
+    [0, 1, 2].map((count) => counted(count, 'scan')),
+    ['0 scans', '1 scan', '2 scans'],
+  );
+});
 
 t.test('ordinary names stay as they are', async (t) => {
   for (const name of ['a.txt', 'Übung 1.pdf', '報告.docx', "it's", '🙂']) {

@@ -88,7 +88,7 @@ t.test('where no server of ours can be reached by that address, it is said at on
       'the server says 301: name the address that it leads to, https://scan.example.com/\\x9b',
     ],
     [`https://127.0.0.1:${port}`, /no answer: .*SSL/],
-    ['http://127.0.0.1:6000', 'no answer: bad port'],
+    ['http://127.0.0.1:6000', /nothing was sent: have the server, or a proxy in front of it, listen on another port\n/],
   ] as const) {
     const { code, stdout, stderr } = await scan(t, path, ['--server', url, 'a']);
     t.match([code, stdout, stderr], [2, /^\nStopped after 0 files/, said], url);

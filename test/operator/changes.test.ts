@@ -186,6 +186,14 @@ t.test('on two nodes with Redis', async (t) => {
         .length,
       rows.length,
     );
+    t.match(
+      (await sluice(env, ['audit', '--email', ADA.toUpperCase(), '--rows', '1'])).stdout,
+      /account\.delete +ada@/,
+    );
+    t.match(await sluice(env, ['audit', '--email', 'no@example.com']), {
+      code: 2,
+      stderr: 'No account has the address',
+    });
     t.match(await sluice(env, ['audit', '--rows', '0']), { code: 2, stderr: '--rows must be a whole number from 1' });
     t.same(rows[3]?.detail, { from: 'FREE', to: 'PRO' });
     t.notOk(JSON.stringify(rows).includes(value), 'and no key');
