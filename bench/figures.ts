@@ -1,4 +1,4 @@
-// Tables of figures: what a bench has measured, kept as JSON under docs/figures/, and shown by the documents (page.ts) as it stands there.
+// Tables of figures: what a bench has measured, kept as JSON under docs/figures/, and shown by the documents (documents.ts) as it stands there.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, release, type } from 'node:os';
 import { join } from 'node:path';
@@ -44,14 +44,4 @@ export function tableOf({ command, date, machine, columns, rows }: Figures): str
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   const rule = `|---|${'---:|'.repeat(columns.length - 1)}`;
   return [`\`${command}\`, ${date}, ${machine}:`, '', line(columns), rule, ...rows.map(line)].join('\n');
-}
-
-const BLOCK = /(<!-- figures: ([a-z0-9-]+) -->\n)[\s\S]*?(\n<!-- end -->)/g;
-
-/** The document with all of its tables as the figures are now. */
-export function filled(document: string): string {
-  return document.replaceAll(
-    BLOCK,
-    (_, begin: string, name: string, end: string) => `${begin}\n${tableOf(readFigures(name))}\n${end}`,
-  );
 }

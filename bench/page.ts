@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { curveOf, growthOf } from './curve.js';
-import { filled, readFigures } from './figures.js';
+import { filled } from './documents.js';
+import { readFigures } from './figures.js';
 import { projectRoot } from './paths.js';
 
 for (const name of ['README.md', 'docs/benchmarks.md', 'docs/scale.md']) {

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { curveOf, growthOf } from '../../bench/curve.js';
-import { filled, readFigures, tableOf } from '../../bench/figures.js';
+import { filled } from '../../bench/documents.js';
+import { readFigures, tableOf } from '../../bench/figures.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
