@@ -46,12 +46,16 @@ function readSettings(): Settings {
 interface Start {
   readonly name: string;
   readonly pid: number;
+  /** Of its signatures; clamd doesn't say it. */
+  readonly loadSeconds?: number;
   stop(): Promise<void>;
 }
 
 interface Look {
   readonly name: string;
   readonly readySeconds: number;
+  /** NaN: unknown. */
+  readonly loadSeconds: number;
   readonly processorSeconds: number;
   readonly mib: number;
 }
@@ -60,16 +64,18 @@ async function look(begin: () => Promise<Start>): Promise<Look> {
   const startedMs = performance.now();
   const one = await begin();
   try {
-    const readyMs = performance.now() - startedMs;
+    const readySeconds = (performance.now() - startedMs) / 1000;
     const processorSeconds = cpuSeconds(one.pid);
     await untilIdle(one.pid);
     const processes = residentOf(one.pid);
     const total = sumOf(processes);
+    const { name, loadSeconds = Number.NaN } = one;
+    const load = Number.isNaN(loadSeconds) ? '' : ` of which the load took ${loadSeconds.toFixed(2)} s,`;
     process.stdout.write(
-      `${one.name.padEnd(16)} ready ${(readyMs / 1000).toFixed(2).padStart(6)} s, ${processorSeconds.toFixed(1).padStart(5)} processor s, ` +
+      `${name.padEnd(16)} ready ${readySeconds.toFixed(2).padStart(6)} s,${load} ${processorSeconds.toFixed(1).padStart(5)} processor s, ` +
         `${total.toFixed(0).padStart(5)} MiB: ${listOf(processes)}\n`,
     );
-    return { name: one.name, readySeconds: readyMs / 1000, processorSeconds, mib: total };
+    return { name, readySeconds, loadSeconds, processorSeconds, mib: total };
   } finally {
     await one.stop();
   }
@@ -94,12 +100,13 @@ async function measure(given: Settings, folder: string): Promise<void> {
   const rows = [...new Set(looks.map(({ name }) => name))].map((name) => {
     const own = looks.filter((one) => one.name === name);
     const of = (pick: (one: Look) => number): number => median(own.map(pick));
-    const seconds = [of((one) => one.readySeconds), of((one) => one.processorSeconds)];
-    return [name, ...seconds.map((each) => each.toFixed(2)), of((one) => one.mib).toFixed(0)];
+    const seconds = [of((one) => one.readySeconds), of((one) => one.loadSeconds), of((one) => one.processorSeconds)];
+    const cells = seconds.map((each) => (Number.isNaN(each) ? '-' : each.toFixed(2)));
+    return [name, ...cells, of((one) => one.mib).toFixed(0)];
   });
   const hashes = `--section-hashes ${given.sectionHashes} --file-hashes ${given.fileHashes}`;
   const command = `npm run bench:start -- ${hashes} --rounds ${given.rounds}`;
-  writeFigures('start', { command, columns: ['', 'ready s', 'processor s', 'MiB'], rows }, given.into);
+  writeFigures('start', { command, columns: ['', 'ready s', 'load s', 'processor s', 'MiB'], rows }, given.into);
 }
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));

@@ -161,6 +161,8 @@ export interface Server {
   readonly pid: number;
   readonly port: number;
   readonly apiKey: string;
+  /** What the load of the signatures took. */
+  readonly loadSeconds: number;
   stop(): Promise<void>;
 }
 
@@ -214,7 +216,8 @@ export async function startServer(
     }
     await sleep(100);
   }
-  return { pid: pidOf(child), port, apiKey, stop: () => endServer(child) };
+  const loadSeconds = Number(/"loadMillis":(\d+)/.exec(await readFile(logPath, 'utf8'))?.[1]) / 1000;
+  return { pid: pidOf(child), port, apiKey, loadSeconds, stop: () => endServer(child) };
 }
 
 /** Ends the supervisor; should it leave its server behind, that one too, by its pid. */
