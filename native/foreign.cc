@@ -109,16 +109,40 @@ bool IsWarc(Bytes bytes) {
   return Has(bytes, 0, "WARC/") && (ends_at(8) || ends_at(9));
 }
 
-// Two bytes, and the width of its codes. Tools pass over the bits between.
+// Two bytes, the width of its codes, and codes of nine bits at first, each of which stands for a byte or for what came before it. Tools pass over the bits between.
+// Behind a code that clears their table the codes begin anew: these are not looked at.
 bool IsCompress(Bytes bytes) {
   constexpr uint8_t kWidth = 0x1f;
-  return bytes.size() > 3 && bytes[0] == 0x1f && bytes[1] == 0x9d && (bytes[2] & kWidth) >= 9 && (bytes[2] & kWidth) <= 16;
+  constexpr uint8_t kClears = 0x80;
+  constexpr size_t kHead = 3;
+  constexpr size_t kBits = 9;
+  constexpr size_t kCodes = 16;
+  constexpr uint32_t kClear = 256;
+  if (bytes.size() <= kHead || bytes[0] != 0x1f || bytes[1] != 0x9d) return false;
+  if ((bytes[2] & kWidth) < kBits || (bytes[2] & kWidth) > 16) return false;
+  const bool clears = (bytes[2] & kClears) != 0;
+  for (size_t index = 0; index < kCodes; index++) {
+    const size_t at = kHead + index * kBits / 8;
+    if (at + 1 >= bytes.size()) break;
+    const uint32_t code = Half(bytes, at) >> (index * kBits % 8) & 0x1ff;
+    if (clears && code == kClear) break;
+    if (code >= kClear + index + (clears && index > 0 ? 1 : 0)) return false;
+  }
+  return true;
 }
 
-// pack(1), which gzip opens: two bytes, a size, and the bits of the longest code.
+// pack(1), which gzip opens: two bytes, a size, the bits of the longest code, and how many codes of each length there are: no more than a tree has leaves.
 bool IsPack(Bytes bytes) {
   constexpr uint8_t kLongest = 25;
-  return bytes.size() > 7 && Has(bytes, 0, "\x1f\x1e") && bytes[6] > 0 && bytes[6] <= kLongest;
+  constexpr size_t kCounts = 7;
+  if (bytes.size() <= kCounts || !Has(bytes, 0, "\x1f\x1e") || bytes[6] == 0 || bytes[6] > kLongest) return false;
+  const Bytes counts = bytes.subspan(kCounts, std::min<size_t>(bytes[6], bytes.size() - kCounts));
+  uint32_t leaves = 1;
+  for (const uint8_t count : counts) {
+    if (count > leaves) return false;
+    leaves = 2 * (leaves - count) + 1;
+  }
+  return true;
 }
 
 // ext2, 3 and 4: the superblock has a mark of two bytes, and fields that hold few values.

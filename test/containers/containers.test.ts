@@ -118,7 +118,7 @@ const foreign: Record<string, Buffer> = {
   'git pack': marked([0, 'PACK\0\0\0\x02']),
   EWF: marked([0, 'EVF\x09\r\n\xff\0']),
   pack200: marked([0, '\xca\xfe\xd0\x0d']),
-  compress: marked([0, Buffer.of(0x1f, 0x9d, 0xf0)]),
+  compress: marked([0, Buffer.of(0x1f, 0x9d, 0xf0, 0, 2, 2)]),
   pack: marked([0, Buffer.of(0x1f, 0x1e, 0, 0, 0, 68, 7)]),
   pbzx: marked([0, 'pbzx\0\0\0\0\x01']),
   InstallShield: marked([0, 'ISc(']),
@@ -379,6 +379,9 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
     marked([510, '\x55\xaa']),
     marked([54, 'FAT12   ']),
     marked([1024, 'BD']),
+    marked([0, Buffer.of(0x1f, 0x9d, 0x90, 0, 0xfe, 0xff)]),
+    marked([0, Buffer.of(0x1f, 0x9d, 0x10, 0, 2, 2)]),
+    marked([0, Buffer.of(0x1f, 0x1e, 0, 0, 0, 68, 7, 1, 2)]),
   ]) {
     t.equal(verdictOf(bytes), 'clean');
   }
