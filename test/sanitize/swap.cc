@@ -54,6 +54,12 @@ std::string Part(const char* which, int share) { return std::string("the ") + wh
 
 std::string Behind(int number, int share) { return "Behind." + std::to_string(number) + "." + std::to_string(share); }
 
+std::string BehindExtended(int number, int share) { return "Extended." + Behind(number, share); }
+
+std::string ExtendedSignature(int number, int share) {
+  return BehindExtended(number, share) + ":" + Target(share) + ":*:" + Hex(Part("third", share)) + "\n";
+}
+
 std::string LogicalSignature(int number, int share) {
   return Behind(number, share) + ";Engine:81-255,Target:" + Target(share) + ";0&1;" + Hex(Part("first", share)) + ";" + Hex(Part("second", share)) + "\n";
 }
@@ -69,11 +75,14 @@ std::string MakeDatabase(const std::filesystem::path& root, int number, bool bro
   for (int line = 0; line < kFillers + number; line++) file << "Filler." << line << ":0:*:" << Hex("filler " + std::to_string(line)) << "\n";
   file << "Found." << number << ":0:*:" << Hex(kMark) << "\n";
   std::ofstream logical(folder / "b.ldb");
-  for (int share = 0; share < kShares; share++) logical << LogicalSignature(number, share);
+  for (int share = 0; share < kShares; share++) {
+    logical << LogicalSignature(number, share);
+    file << ExtendedSignature(number, share);
+  }
   return folder;
 }
 
-// Engines that look only where a gate hits, for the logical signatures of the database.
+// Engines that look only where a gate hits, for the signatures of the database that have shares.
 sluice::GateFiles MakeGates(const std::filesystem::path& root, int number) {
   const auto folder = root / ("gates" + std::to_string(number));
   std::filesystem::create_directories(folder);
@@ -93,6 +102,7 @@ sluice::GateFiles MakeGates(const std::filesystem::path& root, int number) {
                                               << ":*:" << Hex(Part("first", share)) << "\n";
     files.shares.push_back(folder / ("share" + std::to_string(share) + ".ldb"));
     std::ofstream(files.shares.back()) << LogicalSignature(number, share);
+    std::ofstream(sluice::gates::ExtendedOf(files.shares.back())) << ExtendedSignature(number, share);
   }
   return files;
 }
@@ -110,6 +120,7 @@ void Scan(const std::atomic<bool>& stop) {
   const std::string found = std::string(5000, ' ') + kMark;
   const std::string clean(5000, 'x');
   const std::string behind_one = Part("first", 1) + clean + Part("second", 1);
+  const std::string behind_extended = Part("first", 1) + clean + Part("third", 1);
   // Every gate hits.
   const std::string behind_all = "MZ" + Part("first", 0) + Part("first", 1) + Part("first", 2) + clean + Part("second", 2);
   while (!stop) {
@@ -117,16 +128,17 @@ void Scan(const std::atomic<bool>& stop) {
     Check(current != nullptr, "no engine");
     const sluice::ScanReport report = current->Scan(found.data(), found.size());
     Check(report.code == CL_VIRUS && report.virus_name.has_value(), "a mark was missed");
-    const int number = static_cast<int>(current->facts().signature_count) - kFillers - 1 - kShares;
+    const int number = static_cast<int>(current->facts().signature_count) - kFillers - 1 - 2 * kShares;
     Check(*report.virus_name == "Found." + std::to_string(number) + ".UNOFFICIAL", "the name of another engine");
     const auto expect = [&current](const std::string& content, const std::string& name) {
       const sluice::ScanReport one = current->Scan(content.data(), content.size());
       Check(one.code == CL_VIRUS && one.virus_name == name + ".UNOFFICIAL", "what is behind a gate was missed");
     };
     expect(behind_one, Behind(number, 1));
+    expect(behind_extended, BehindExtended(number, 1));
     expect(behind_all, Behind(number, 2));
     Check(current->Scan(clean.data(), clean.size()).code == CL_CLEAN, "clean content was found");
-    scans += 4;
+    scans += 5;
   }
 }
 
@@ -138,8 +150,8 @@ void Load(const std::atomic<bool>& stop, const std::vector<sluice::LoadRequest>&
       const uint64_t epoch = engine::Prepare(request, observer).epoch;
       if (turn % 5 == 0) engine::Discard(epoch);
       else engine::Serve(epoch);
-    } catch (const sluice::LoadError&) {
-      Check(&request == &requests.back(), "a good database was refused");
+    } catch (const sluice::LoadError& error) {
+      Check(&request == &requests.back(), error.what());
     }
     loads++;
   }
