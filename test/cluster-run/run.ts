@@ -228,11 +228,8 @@ class Run {
     const tallies = traffics.map((traffic) => traffic.next());
     const units = [await this.#tooMany(this.#first), await this.#tooMany(this.#second)];
     const most = Math.max(...tallies.map(({ retriesMost }) => retriesMost));
-    const retries = tallies.reduce((sum, tally) => sum + tally.retries, 0);
-    const outcomes = new Map<string, number>();
-    for (const [outcome, count] of tallies.flatMap((tally) => [...tally.outcomes])) {
-      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + count);
-    }
+    const outcomes = sumsOf(tallies.map((tally) => tally.outcomes));
+    const retried = sumsOf(tallies.map((tally) => tally.retried));
     this.#happened += 1;
     if (fault.isOfNode) {
       this.#retriesMostOfNode = Math.max(this.#retriesMostOfNode, most);
@@ -240,8 +237,7 @@ class Run {
     }
     this.#options.onLine(
       `${this.#happened} ${name}: ${seconds(overMs - begunMs)} s, all ready ${seconds(readyMs - overMs)} s later; ` +
-        `${[...outcomes].map(([outcome, count]) => `${outcome} ${count}`).join(', ')}; ` +
-        `${retries} retries, ${most} of one request at most; ` +
+        `${listOf(outcomes)}; tried again: ${listOf(retried) || 'none'}, ${most} times of one request at most; ` +
         `units too many ${units.join(' and ')}; accepted after a revocation ${this.#revocations.acceptedAfter}`,
     );
   }
@@ -316,6 +312,16 @@ class Run {
       await store.close();
     }
   }
+}
+
+function sumsOf(all: readonly ReadonlyMap<string, number>[]): Map<string, number> {
+  const sums = new Map<string, number>();
+  for (const [name, count] of all.flatMap((one) => [...one])) sums.set(name, (sums.get(name) ?? 0) + count);
+  return sums;
+}
+
+function listOf(counts: ReadonlyMap<string, number>): string {
+  return [...counts].map(([name, count]) => `${name} ${count}`).join(', ');
 }
 
 function seconds(milliseconds: number): string {

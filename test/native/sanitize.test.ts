@@ -1,15 +1,33 @@
-// The programs that run under sanitizers (test/sanitize/run.sh) are of the native layer as it is: they compile against it.
+// The programs that run under sanitizers (test/sanitize/run.sh) are of the native layer as it is: they compile against it, and the one of the swaps does what it is for.
 import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { packageJsonPath } from '../../src/paths.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 
 const run = promisify(execFile);
+const root = dirname(packageJsonPath);
+const flags = ['-std=c++20', '-DMARKS="marks"'];
+const sourceOf = (program: string): string => join(root, 'test', 'sanitize', `${program}.cc`);
+/** With the border to JavaScript it would need Node. */
+const OF_BORDER = new Set(['entry.o', 'addon.o', 'scanner.o', 'loader.o']);
 
-for (const program of ['swap', 'fuzz', 'memory']) {
+for (const program of ['fuzz', 'memory']) {
   t.test(`${program}.cc compiles`, async (t) => {
-    const flags = ['-std=c++20', '-fsyntax-only', '-DMARKS="marks"'];
-    await t.resolves(run('c++', [...flags, join(dirname(packageJsonPath), 'test', 'sanitize', `${program}.cc`)]));
+    await t.resolves(run('c++', [...flags, '-fsyntax-only', sourceOf(program)]));
   });
 }
+
+t.test('engines are swapped under running scans', async (t) => {
+  const folder = temporaryFolder(t);
+  const program = join(folder, 'swap');
+  const built = join(root, 'native', 'build', 'Release', 'obj.target', 'sluice');
+  const objects = readdirSync(built).filter((name) => !OF_BORDER.has(name));
+  const libraries = ['clamav', 'z', 'bz2', 'lzma', 'zstd', 'lz4', 'dl'].map((name) => `-l${name}`);
+  const parts = [sourceOf('swap'), ...objects.map((name) => join(built, name)), ...libraries];
+  await run('c++', [...flags, '-pthread', ...parts, '-o', program]);
+  const { stdout } = await run(program, ['1', join(folder, 'files'), join(root, 'signatures', 'marks')]);
+  t.match(stdout, /^swap: \d+ scans, \d+ loads$/m);
+});

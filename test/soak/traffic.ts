@@ -86,15 +86,18 @@ export class Tally {
   readonly outcomes = new Map<string, number>();
   readonly tookMs: number[] = [];
 
-  /** Of all requests together, and the most of one. */
-  retries = 0;
+  /** What was tried again, and how often it was for one request at most. */
+  readonly retried = new Map<string, number>();
   retriesMost = 0;
 
   add(outcome: string, tookMs: number, retries: number): void {
     this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
     this.tookMs.push(tookMs);
-    this.retries += retries;
     this.retriesMost = Math.max(this.retriesMost, retries);
+  }
+
+  retry(outcome: string): void {
+    this.retried.set(outcome, (this.retried.get(outcome) ?? 0) + 1);
   }
 
   /** In milliseconds. */
@@ -154,6 +157,7 @@ export class Traffic {
     let outcome = await this.#attempt(kind, serial);
     let retries = 0;
     for (; retries < retriesMax && TRY_AGAIN.test(outcome); retries += 1) {
+      this.minute.retry(outcome);
       await delay(RETRY_AFTER_MS);
       outcome = await this.#attempt(kind, serial);
     }
