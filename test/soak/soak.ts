@@ -16,7 +16,7 @@ import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { EMAIL } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { type Fault, faultsOf, type Stores } from './faults.js';
-import { type Holdings, holdingsOf } from './observer.js';
+import { type Held, type Holdings, holdingsOf } from './observer.js';
 import { Traffic } from './traffic.js';
 import { sayGroup, type UnansweredGroup } from './unanswered.js';
 
@@ -48,7 +48,7 @@ const DISK = '600M';
 const MIB = 1024 * 1024;
 /** Of the last quarter's memory over the second one's: more is growth, but for what connections of PostgreSQL come to know. */
 const GROWTH = 1.03;
-const GROWTH_LEAST = 8 * MIB;
+const GROWTH_LEAST_MIB = 8;
 /** More descriptors than before. */
 const MORE_DESCRIPTORS = 70;
 /** Each connection of PostgreSQL comes to keep the files of the tables open that it has read. */
@@ -253,13 +253,19 @@ class Run {
       if (after[name].descriptors > most) {
         this.problems.push(`${name}: ${before[name].descriptors} descriptors before, ${after[name].descriptors} after`);
       }
-      const second = mean(this.#samples.slice(quarter, 2 * quarter).map((each) => each[name].privateBytes));
-      const last = mean(this.#samples.slice(-quarter).map((each) => each[name].privateBytes));
-      if (quarter >= 5 && last > second * GROWTH && last > second + GROWTH_LEAST) {
-        this.problems.push(`${name} grew from ${Math.round(second / MIB)} to ${Math.round(last / MIB)} MiB`);
+      const second = meanOf(this.#samples.slice(quarter, 2 * quarter).map((each) => each[name]));
+      const last = meanOf(this.#samples.slice(-quarter).map((each) => each[name]));
+      if (quarter >= 5 && last.mib > second.mib * GROWTH && last.mib > second.mib + GROWTH_LEAST_MIB) {
+        this.problems.push(`${name} grew from ${second.said} to ${last.said}`);
       }
     }
   }
+}
+
+/** With the threads: those that stand in on a busy machine have some MiB each. */
+function meanOf(held: readonly Held[]): { readonly mib: number; readonly said: string } {
+  const [mib, threads] = [mean(held.map((each) => each.privateBytes / MIB)), mean(held.map((each) => each.threads))];
+  return { mib, said: `${mib.toFixed(0)} MiB with ${threads.toFixed(1)} threads` };
 }
 
 function mean(values: readonly number[]): number {

@@ -90,14 +90,12 @@ export class Tally {
   readonly retried = new Map<string, number>();
   retriesMost = 0;
 
-  add(outcome: string, tookMs: number, retries: number): void {
+  /** `retried`: the outcomes of its attempts before. */
+  add(outcome: string, tookMs: number, retried: readonly string[]): void {
     this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
     this.tookMs.push(tookMs);
-    this.retriesMost = Math.max(this.retriesMost, retries);
-  }
-
-  retry(outcome: string): void {
-    this.retried.set(outcome, (this.retried.get(outcome) ?? 0) + 1);
+    for (const each of retried) this.retried.set(each, (this.retried.get(each) ?? 0) + 1);
+    this.retriesMost = Math.max(this.retriesMost, retried.length);
   }
 
   /** In milliseconds. */
@@ -155,13 +153,13 @@ export class Traffic {
   async #send(kind: Kind, serial: number, begunMs: number): Promise<void> {
     const { retriesMax = 0 } = this.#places;
     let outcome = await this.#attempt(kind, serial);
-    let retries = 0;
-    for (; retries < retriesMax && TRY_AGAIN.test(outcome); retries += 1) {
-      this.minute.retry(outcome);
+    const retried: Outcome[] = [];
+    while (retried.length < retriesMax && TRY_AGAIN.test(outcome)) {
+      retried.push(outcome);
       await delay(RETRY_AFTER_MS);
       outcome = await this.#attempt(kind, serial);
     }
-    this.minute.add(outcome, performance.now() - begunMs, retries);
+    this.minute.add(outcome, performance.now() - begunMs, retried);
     const isVerdict = outcome === 'clean' || outcome === 'infected';
     if (isVerdict && protocolOf(kind) !== 'HTTP') this.unnamed += 1;
     const isWrong = isVerdict ? outcome !== kind.expected : outcome === 'status 500';
