@@ -65,8 +65,9 @@ std::optional<uint64_t> NumberIn(Bytes field) {
     return number;
   }
   const std::string_view digits = TextOf(field);
+  // As a volume has it that is only a label.
   const size_t first = digits.find_first_not_of(std::string_view(" \0", 2));
-  if (first == digits.npos) return std::nullopt;
+  if (first == digits.npos) return 0;
   const auto [end, error] = std::from_chars(digits.data() + first, digits.data() + digits.size(), number, 8);
   const bool is_whole = end == digits.data() + digits.size() || *end == ' ' || *end == '\0';
   return error == std::errc() && is_whole ? std::optional(number) : std::nullopt;

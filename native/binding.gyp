@@ -45,6 +45,7 @@
         "pieces.cc",
         "spelled.cc",
         "bundles.cc",
+        "rtf.cc",
         "openpgp.cc",
         "encoded.cc",
         "marks.cc",

@@ -107,13 +107,53 @@ std::vector<File> ReadPropertyList(Bytes bytes, size_t files_max) {
   return files;
 }
 
+// A name, and how long both forks are: the one of data, then that of resources, each filled up to a whole number of blocks.
+std::vector<File> ReadMacBinary(Bytes bytes) {
+  constexpr size_t kUnit = 128;
+  constexpr uint8_t kNameMost = 63;
+  std::vector<File> files;
+  if (bytes.size() < kUnit || bytes[0] != 0 || bytes[1] == 0 || bytes[1] > kNameMost || bytes[74] != 0 || bytes[82] != 0) return files;
+  const Bytes name = bytes.subspan(2, bytes[1]);
+  const uint64_t data = HighNumber(bytes, 83, 4);
+  const uint64_t resources = HighNumber(bytes, 87, 4);
+  if (std::any_of(name.begin(), name.end(), [](uint8_t byte) { return byte < ' '; }) || data + resources > bytes.size() - kUnit) return files;
+  const uint64_t start = kUnit + (HighNumber(bytes, 120, 2) + kUnit - 1) / kUnit * kUnit;
+  Add(bytes, start, data, files);
+  Add(bytes, start + (data + kUnit - 1) / kUnit * kUnit, resources, files);
+  return files;
+}
+
+// [MS-OLEDS] has no word of it: a kind, a name, a path, another kind, another path behind its length, and the file behind its size.
+// libclamav believes a wrong length before all that.
+std::vector<File> ReadPackage(Bytes bytes, size_t at) {
+  constexpr size_t kNameMost = 1024;
+  constexpr size_t kLength = 4;
+  std::vector<File> files;
+  if (!Has(bytes, at, std::string_view("\2\0", 2))) return files;
+  at += 2;
+  for (int name = 0; name < 2; name++) {
+    const size_t length = TextOf(bytes).substr(at, kNameMost).find('\0');
+    if (length == std::string_view::npos) return files;
+    at += length + 1;
+  }
+  if (!Has(bytes, at, std::string_view("\0\0\3\0", 4)) || bytes.size() - at < 2 * kLength) return files;
+  const uint64_t size_at = at + 2 * kLength + uint64_t{Word(bytes, at + kLength)};
+  if (size_at + kLength <= bytes.size()) Add(bytes, size_at + kLength, Word(bytes, static_cast<size_t>(size_at)), files);
+  return files;
+}
+
 }  // namespace
 
 std::vector<File> Read(Bytes bytes, size_t files_max) {
   if (Has(bytes, 0, std::string_view("\0\x05\x16\0", 4)) || Has(bytes, 0, std::string_view("\0\x05\x16\x07", 4))) return ReadApple(bytes);
   if (Has(bytes, 0, "bplist0")) return ReadPropertyList(bytes, files_max);
   const bool is_asar = Has(bytes, 0, std::string_view("\x04\0\0\0", 4)) && Has(bytes, 16, "{\"files\":");
-  return is_asar ? ReadAsar(bytes, files_max) : std::vector<File>();
+  if (is_asar) return ReadAsar(bytes, files_max);
+  constexpr size_t kLength = 4;
+  for (const size_t at : {size_t{0}, kLength}) {
+    if (const std::vector<File> files = ReadPackage(bytes, at); !files.empty()) return files;
+  }
+  return ReadMacBinary(bytes);
 }
 
 std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max) {

@@ -18,7 +18,7 @@ struct File {
   bool is_packed = false;
 };
 
-// AppleSingle and AppleDouble, asar, binary property lists with bytes in them (Safari's web archives). No more than one file more than asked for.
+// AppleSingle, AppleDouble and MacBinary, packages of OLE, asar, binary property lists with bytes in them (Safari's web archives). No more than one file more than asked for.
 std::vector<File> Read(Bytes bytes, size_t files_max);
 
 // Of PyInstaller, whose list ends here with its mark.

@@ -22,9 +22,11 @@ enum Method : uint16_t {
   kZlib = 0xff03,
   kQuoted = 0xff04,
   kReversedBase64 = 0xff05,
+  // Of an object in RTF.
+  kObjectDigits = 0xff06,
 };
 
-inline bool IsMethod(uint16_t method) { return method >= kBase64 && method <= kReversedBase64; }
+inline bool IsMethod(uint16_t method) { return method >= kBase64 && method <= kObjectDigits; }
 
 // In one content, by marks that stand in it.
 class Finder {

@@ -186,24 +186,6 @@ bool IsLzma86(Bytes bytes) {
   return streams::KindOf(rest) == streams::Kind::kLzma && !streams::MayBeOther(streams::Kind::kLzma, rest);
 }
 
-// Among the digits of an object Word reads bytes as they are, and characters by their numbers. libclamav does not.
-bool IsMixedRtf(Bytes bytes) {
-  constexpr std::string_view kData = "\\objdata";
-  if (!Has(bytes, 0, "{\\rt")) return false;
-  const std::string_view text = TextOf(bytes);
-  for (size_t at = text.find(kData); at != text.npos; at = text.find(kData, at)) {
-    at += kData.size();
-    for (size_t depth = 1; depth > 0 && at < text.size(); at++) {
-      if (text[at] == '{') depth++;
-      if (text[at] == '}') depth--;
-      if (text[at] != '\\') continue;
-      if (Has(bytes, at, "\\'") || Has(bytes, at, "\\bin")) return true;
-      at++;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 const char* NameOf(Bytes bytes) {
@@ -214,7 +196,6 @@ const char* NameOf(Bytes bytes) {
   if (IsCompress(bytes)) return "compress";
   if (IsPack(bytes)) return "pack";
   if (IsLzma86(bytes)) return "LZMA86";
-  if (IsMixedRtf(bytes)) return "objects of RTF in two spellings";
   if (IsExt(bytes)) return "ext";
   if (IsHfs(bytes)) return "HFS";
   return IsFat(bytes) ? "FAT" : nullptr;

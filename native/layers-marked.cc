@@ -8,6 +8,7 @@
 #include "layers.h"
 #include "marks.h"
 #include "pdf.h"
+#include "rtf.h"
 #include "tnef.h"
 
 namespace sluice::layers {
@@ -61,6 +62,7 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
     encoded.members().push_back({encoded::kZlib, false, false, kActiveMime, bytes.size(), 0, true});
   }
   NotePdf(bytes, encoded.members());
+  NoteRtf(bytes, encoded.members());
   if (encoded.members().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
   NoteOpened(level, bytes, encoded.members());
 }
@@ -100,6 +102,14 @@ void Layers::NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before)
   before.have_failed = !Spend(is_one ? kTryOfOne : kTry + unpacked.consumed + output.size());
   if (before.have_failed) return;
   if (is_one || unpacked.end == streams::End::kCut || output.size() >= kFew) Add(std::move(held));
+}
+
+void Layers::NoteRtf(Bytes bytes, std::vector<zip::Member>& members) {
+  const rtf::Reading reading = rtf::Read(bytes, limits_.max_files);
+  if (reading.is_mixed) NoteForeign("objects of RTF in two spellings");
+  for (const rtf::Object& object : reading.objects) {
+    members.push_back({encoded::kObjectDigits, false, false, object.start, object.end, object.size, true});
+  }
 }
 
 // What has a predictor libclamav makes something else of.

@@ -101,7 +101,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   }
   NoteSigned(bytes);
   NoteMessage(bytes);
-  if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
+  NoteForeign(foreign::NameOf(bytes));
   NoteImage(level, bytes);
   NoteVolume(level, bytes);
   if (Has(bytes, 0, "PK")) return NoteZip(level, bytes);
@@ -336,6 +336,10 @@ void Layers::UnpackOpened(Bytes bytes, const zip::Member& member) {
   if (is_of_zip || *end > streams::End::kForeign) NoteEnd(*end == streams::End::kCut ? streams::End::kDamaged : *end, "zip");
   const bool is_spelled = member.method == encoded::kBase64 || member.method == encoded::kReversedBase64;
   Add(std::move(held), is_spelled ? Origin::kSpelled : Origin::kPacked);
+}
+
+void Layers::NoteForeign(const char* name) {
+  if (name != nullptr) MarkIncomplete(std::string("engine cannot unpack ") + name);
 }
 
 void Layers::NoteEnd(streams::End end, const char* what) {

@@ -143,6 +143,7 @@ class Layers {
   void NoteDeflated(uint32_t level, Bytes bytes);
   void NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before);
   void NoteWide(Bytes bytes);
+  void NoteRtf(Bytes bytes, std::vector<zip::Member>& members);
   void NotePdf(Bytes bytes, std::vector<zip::Member>& members);
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members);
   void Await(uint32_t level, const std::vector<uint64_t>& sizes);
@@ -154,6 +155,7 @@ class Layers {
   void Settle(uint32_t level, uint64_t size);
   void Add(Held held, Origin origin = Origin::kPacked);
   bool Spend(uint64_t bytes);
+  void NoteForeign(const char* name);
   void NoteEnd(streams::End end, const char* what);
   void Mark(std::string name);
   void MarkIncomplete(const std::string& reason) { Mark(kIncomplete + reason); }

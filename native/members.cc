@@ -3,6 +3,7 @@
 
 #include "base64.h"
 #include "encoded.h"
+#include "rtf.h"
 
 namespace sluice::members {
 namespace {
@@ -44,6 +45,8 @@ std::optional<streams::End> Unpack(Bytes data, const zip::Member& member, stream
       return encoded::DecodeUuencoded(data, output);
     case encoded::kQuoted:
       return encoded::DecodeQuoted(data, output);
+    case encoded::kObjectDigits:
+      return rtf::Decode(data, output);
     default:
       return std::nullopt;
   }

@@ -102,7 +102,7 @@ std::optional<size_t> EscapeIn(Bytes block, bool is_spelling) {
   std::optional<size_t> first;
   int count = 0;
   for (size_t at = text.find('\\'); at != text.npos; at = text.find('\\', at + 2)) {
-    if (!EscapeAt(block, at + 1) || (!is_spelling && block[at + 1] != 'x')) continue;
+    if (!EscapeAt(block, at + 1, kDecimal) || (!is_spelling && block[at + 1] != 'x')) continue;
     if (!first) first = at;
     count++;
   }
@@ -188,8 +188,8 @@ std::optional<Run> Finder::ReadAt(size_t block) {
   }
   if (read_ > block) return std::nullopt;
   const bool is_spelling = IsSpelling(there);
-  if (const std::optional<size_t> escape = EscapeIn(there, is_spelling)) return ReadString(block + *escape, Form::kEscapes);
-  if (const std::optional<size_t> percent = PercentIn(there, is_spelling)) return ReadString(block + *percent, Form::kPercent);
+  if (const std::optional<size_t> escape = EscapeIn(there, is_spelling)) return ReadEscaped(block + *escape);
+  if (const std::optional<size_t> percent = PercentIn(there, is_spelling)) return ReadAddress(block + *percent);
   if (!is_spelling) return std::nullopt;
   const std::string_view text = TextOf(there);
   const size_t brace = text.rfind('{');
@@ -213,16 +213,26 @@ std::optional<Run> Finder::ReadLetters(size_t half) {
   return counter.is_enough() && !is_word ? std::optional(Run{Form::kDigits, start, read_, counter.is_known()}) : std::nullopt;
 }
 
-// In quotes, or as an address has it.
-std::optional<Run> Finder::ReadString(size_t sign, Form form) {
+// In quotes.
+std::optional<Run> Finder::ReadEscaped(size_t sign) {
   static constexpr std::string_view kQuotes = "\"'`";
   const auto is_quote = [](uint8_t byte) { return kQuotes.find(static_cast<char>(byte)) != kQuotes.npos; };
-  const auto may = [&](uint8_t byte) { return form == Form::kPercent ? byte == '%' || StandsInAddress(byte) : !is_quote(byte) && byte != '\n'; };
-  size_t start = BackFrom(bytes_, sign, read_, may);
-  if (form == Form::kEscapes && (start == 0 || !is_quote(bytes_[--start]))) return std::nullopt;
+  size_t start = BackFrom(bytes_, sign, read_, [&](uint8_t byte) { return !is_quote(byte) && byte != '\n'; });
+  if (start == 0 || !is_quote(bytes_[--start])) return std::nullopt;
   Counter counter;
-  read_ = form == Form::kPercent ? ReadPercent(bytes_, start, counter) : ReadEscapes(bytes_, start, counter);
-  return counter.is_enough() ? std::optional(Run{form, start, read_, counter.is_known()}) : std::nullopt;
+  Counter decimals;
+  read_ = spelled::ReadEscapes(bytes_, start, kOctal, counter);
+  const size_t end = spelled::ReadEscapes(bytes_, start, kDecimal, decimals);
+  const bool are_decimal = decimals.is_enough() && decimals.is_known() && !counter.IsSameAs(decimals);
+  if (are_decimal) also_ = Run{Form::kDecimalEscapes, start, end, true};
+  return counter.is_enough() ? std::optional(Run{Form::kEscapes, start, read_, counter.is_known()}) : std::exchange(also_, std::nullopt);
+}
+
+std::optional<Run> Finder::ReadAddress(size_t sign) {
+  const size_t start = BackFrom(bytes_, sign, read_, [](uint8_t byte) { return byte == '%' || StandsInAddress(byte); });
+  Counter counter;
+  read_ = ReadPercent(bytes_, start, counter);
+  return counter.is_enough() ? std::optional(Run{Form::kPercent, start, read_, counter.is_known()}) : std::nullopt;
 }
 
 std::optional<Run> Finder::ReadNumbers(size_t from) {
@@ -263,7 +273,8 @@ streams::End Decode(Bytes run, Form form, streams::Output& output) {
   const auto put = [&sink](uint8_t byte) { return sink(byte); };
   if (form == Form::kDigits) ReadDigits(run, 0, put);
   if (form == Form::kPercent) ReadPercent(run, 0, put);
-  if (form == Form::kEscapes) ReadEscapes(run, 0, put);
+  if (form == Form::kEscapes) ReadEscapes(run, 0, kOctal, put);
+  if (form == Form::kDecimalEscapes) ReadEscapes(run, 0, kDecimal, put);
   if (form == Form::kDecimals) ReadNumbers(run, 0, [&sink](const Number& number) { return sink(number.decimal.value_or(0)); });
   if (form == Form::kHexadecimals) ReadNumbers(run, 0, [&sink](const Number& number) { return sink(number.hexadecimal.value_or(0)); });
   return sink.Flush() ? streams::End::kWhole : output.stopped();

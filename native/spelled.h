@@ -21,6 +21,8 @@ enum class Form : uint8_t {
   kHexadecimals,
   // As in strings of programs.
   kEscapes,
+  // Whose numbers are decimal ones.
+  kDecimalEscapes,
   // As in addresses.
   kPercent,
 };
@@ -42,7 +44,8 @@ class Finder {
  private:
   std::optional<Run> ReadAt(size_t block);
   std::optional<Run> ReadLetters(size_t half);
-  std::optional<Run> ReadString(size_t sign, Form form);
+  std::optional<Run> ReadEscaped(size_t sign);
+  std::optional<Run> ReadAddress(size_t sign);
   std::optional<Run> ReadNumbers(size_t from);
 
   const Bytes bytes_;
@@ -50,7 +53,7 @@ class Finder {
   size_t next_ = 0;
   // What is before has been read.
   size_t read_ = 0;
-  // The same numbers may be of either kind.
+  // The same numbers may be of two kinds.
   std::optional<Run> also_;
 };
 

@@ -162,12 +162,16 @@ size_t ReadPercent(Bytes bytes, size_t at, Put&& put) {
   return at;
 }
 
+// Of numbers behind a backslash: most languages have octal ones, Lua has decimal ones.
+inline constexpr uint32_t kOctal = 8;
+inline constexpr uint32_t kDecimal = 10;
+
 // What stands behind a backslash: a character, and how long its spelling is. Nothing: it is a character that is said by its letter.
 struct Escape {
   uint32_t value;
   size_t length;
 };
-inline std::optional<Escape> EscapeAt(Bytes bytes, size_t at) {
+inline std::optional<Escape> EscapeAt(Bytes bytes, size_t at, uint32_t base) {
   if (Has(bytes, at, "x") || Has(bytes, at, "u")) {
     const size_t digits = bytes[at] == 'u' ? 4 : 2;
     const std::optional<uint32_t> value = HexAt(bytes, at + 1, digits);
@@ -175,13 +179,13 @@ inline std::optional<Escape> EscapeAt(Bytes bytes, size_t at) {
   }
   uint32_t value = 0;
   size_t length = 0;
-  for (; length < 3 && IsDecimalAt(bytes, at + length) && bytes[at + length] < '8'; length++) value = value << 3 | (bytes[at + length] & 7U);
+  for (; length < 3 && at + length < bytes.size() && ValueOf(bytes[at + length]) < base; length++) value = value * base + ValueOf(bytes[at + length]);
   return length > 0 ? std::optional(Escape{value & 0xff, length}) : std::nullopt;
 }
 
 // From a quote to the one that ends it, and what is joined to that.
 template <typename Put>
-size_t ReadEscapes(Bytes bytes, size_t at, Put&& put) {
+size_t ReadEscapes(Bytes bytes, size_t at, uint32_t base, Put&& put) {
   constexpr std::string_view kNames = "nrtabfv";
   constexpr std::string_view kNamed = "\n\r\t\a\b\f\v";
   uint8_t quote = bytes[at++];
@@ -199,7 +203,7 @@ size_t ReadEscapes(Bytes bytes, size_t at, Put&& put) {
       at++;
       continue;
     }
-    if (const std::optional<Escape> escape = EscapeAt(bytes, at + 1)) {
+    if (const std::optional<Escape> escape = EscapeAt(bytes, at + 1, base)) {
       // A letter of another script is none of a byte.
       if (escape->value > 0xff || !put(static_cast<uint8_t>(escape->value))) return at;
       at += 1 + escape->length;

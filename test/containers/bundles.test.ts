@@ -9,6 +9,7 @@ import { compressors } from './packers.js';
 
 const wanted = eicar();
 const words = Buffer.alloc(300, 'words ');
+const nothing = Buffer.alloc(0);
 
 function high(width: number, ...all: readonly number[]): Buffer {
   const bytes = Buffer.alloc(width * all.length);
@@ -70,6 +71,17 @@ function apple(magic: number, fork: number): Buffer {
   ]);
 }
 
+/** The forks of a file behind its name and their lengths, each filled up to 128 bytes; a second head may be before them. */
+function macBinary(data: Buffer, resources: Buffer, isLong = false): Buffer {
+  const head = Buffer.alloc(128);
+  head.write('\x05a.com', 1);
+  head.writeUInt32BE(data.length, 83);
+  head.writeUInt32BE(resources.length, 87);
+  head.writeUInt16BE(isLong ? 100 : 0, 120);
+  const parts = [head, ...(isLong ? [Buffer.alloc(100)] : []), data, resources];
+  return Buffer.concat(parts.map((part) => Buffer.concat([part, Buffer.alloc(-part.length & 127)])));
+}
+
 /** A property list of one object. */
 function propertyList(content: Buffer): Buffer {
   const object = Buffer.concat([Buffer.from([0x4f, 0x11]), high(2, content.length), content]);
@@ -127,6 +139,10 @@ const verdicts: Record<string, [string, Buffer]> = {
   'an installer of words': ['clean', nsis(words)],
   AppleSingle: ['infected', apple(0x51600, 1)],
   'resources of AppleDouble': ['infected', apple(0x51607, 2)],
+  'data of MacBinary': ['infected', macBinary(wanted, nothing)],
+  'resources of MacBinary': ['infected', macBinary(words, wanted)],
+  'MacBinary with a second head': ['infected', macBinary(wanted, words, true)],
+  'words of MacBinary': ['clean', macBinary(words, words)],
   "Safari's web archive": ['infected', propertyList(wanted)],
   'words of a property list': ['clean', propertyList(words)],
   'a file by zlib': ['infected', deflateSync(wanted)],

@@ -53,6 +53,7 @@ const withSizes = Buffer.concat([
   withHeader(tar([wanted]), (header) => header.fill('0', 124, 135)),
 ]);
 
+const label = withHeader(tar([{ ...wanted, content: nothing }]), (header) => header.fill(0, 124, 136).write('V', 156));
 const damaged512 = (bytes: Buffer): Buffer => Buffer.concat([bytes.subarray(0, -1024), Buffer.alloc(1024, 'x')]);
 const deb = archived(
   (names, path) => ['ar', ['rcD', path, ...names]],
@@ -361,6 +362,7 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
     t.equal(verdictOf(bytes), `incomplete: ${reason}`, what);
   }
   t.equal(verdictOf(lha('-lh0-', harmless.content)), 'clean', 'LHA that is whole');
+  t.equal(verdictOf(Buffer.concat([label.subarray(0, 512), clean])), 'clean', 'a tar with a label, which has no size');
   for (const form of ['newc', 'crc', 'odc', 'bin']) t.equal(verdictOf(cpio([harmless, folder], form)), 'clean', form);
   t.equal(verdictOf(by7z('-t7z', '-psecret')), 'clean, encrypted', 'a 7z with a password');
   t.equal(verdictOf(encryptedArj), 'clean, encrypted', 'an ARJ with a password');

@@ -67,6 +67,8 @@ const infected: Record<string, string> = {
   )
     .map((line) => `b += b"${line}"\n`)
     .join(''),
+  'escapes of Lua': `load("${spelled((byte) => `\\${byte}`)}")()`,
+  'escapes of Lua, each of three digits': `load('${spelled((byte) => `\\${byte.toString().padStart(3, '0')}`)}')()`,
   'escapes of a shell': `printf '${spelled((byte) => `\\${byte.toString(8).padStart(3, '0')}`)}'`,
   'bytes as Python shows them': `exec(zlib.decompress(b'${[...deflateSync(wanted)].map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x27 || byte === 0x5c ? `\\x${digits(byte)}` : String.fromCharCode(byte))).join('')}'))`,
   'what JavaScript escapes': `unescape("${escape(wanted.toString('latin1'))}")`,

@@ -1,0 +1,97 @@
+// Objects in documents: packages of files, and the digits that RTF has of them, are looked at however they are written.
+import t from 'tap';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { zip } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { load } from '../native/engine.js';
+import { verdictOf } from './compare.js';
+
+const wanted = eicar();
+const words = Buffer.alloc(300, 'words ');
+
+const little = (...all: readonly number[]): Buffer => Buffer.from(new Uint32Array(all).buffer);
+const text = (latin1: string): Buffer => Buffer.from(latin1, 'latin1');
+
+/** A file as Windows puts it into a document. */
+function packageOf(content: Buffer, path = 'C:\\a.com\0'): Buffer {
+  const names = text(`\x02\0a.com\0${path}\0\0\x03\0`);
+  return Buffer.concat([names, little(path.length), text(path), little(content.length), content]);
+}
+
+/** In a compound file it is behind its length, which may be wrong. */
+const native = (content: Buffer, more = 0): Buffer => {
+  const bytes = packageOf(content);
+  return Buffer.concat([little(bytes.length + more), bytes]);
+};
+
+interface Written {
+  word?: string;
+  topic?: string;
+  version?: number;
+  more?: number;
+  end?: string;
+  spell?: (digits: string) => string;
+}
+
+/** A document with one object. */
+function rtf(content: Buffer, written: Written = {}): Buffer {
+  const {
+    word = '\\objdata ',
+    topic = '',
+    version = 0x501,
+    more = 0,
+    end = '}}}',
+    spell = (digits) => digits,
+  } = written;
+  const head = [little(version, 2, 8), text('Package\0'), little(topic.length), text(topic), little(0)];
+  const bytes = Buffer.concat([...head, little(content.length + more), content]);
+  return text(`{\\rtf1\\ansi words {\\object\\objemb{\\*${word}${spell(bytes.toString('hex'))}${end}`);
+}
+
+const object = packageOf(wanted);
+const infected: Record<string, Buffer> = {
+  'a package': native(wanted),
+  ...Object.fromEntries(
+    [4, -4, 1000, 1 << 30].map((more) => [`a package whose length is wrong by ${more}`, native(wanted, more)]),
+  ),
+  'a package in a zip': zip([{ name: 'word/embeddings/oleObject1.bin', content: native(wanted, 4) }]),
+  'an object': rtf(object),
+  'an object whose word ends with a line': rtf(object, { word: '\\objdata\r\n' }),
+  'an object whose word has a number': rtf(object, { word: '\\objdata-1 ' }),
+  'an object whose word ends with a group': rtf(object, { word: '\\objdata{\\*\\a}' }),
+  'an object with a topic': rtf(object, { topic: 'topic\0' }),
+  'an object of another version': rtf(object, { version: 1 }),
+  'an object that says more than there is': rtf(object, { more: 4000 }),
+  'an object without an end': rtf(object, { end: '' }),
+  'digits in lines': rtf(object, { spell: (digits) => digits.replace(/.{63}/g, '$&\r\n') }),
+  'digits among words': rtf(object, { word: '\\objdata\n', spell: (digits) => digits.replace(/.{9}/g, '$&\\a12 ') }),
+  'digits among groups': rtf(object, {
+    word: '\\objdata\n',
+    spell: (digits) => digits.replace(/.{9}/g, '$&{\\*\\a12 {34}}'),
+  }),
+  'digits in a group': rtf(object, { spell: (digits) => `{${digits.slice(0, 70)}}${digits.slice(70)}` }),
+  'a zip in an object': rtf(zip([{ name: 'a.com', content: wanted }]), { word: '\\objdata\n' }),
+  'the second object': Buffer.concat([
+    rtf(packageOf(words), { end: '}}' }),
+    text('{\\object{\\*\\objdata\n'),
+    rtf(object).subarray(rtf(object).indexOf('01050000')),
+  ]),
+};
+
+const clean: Record<string, Buffer> = {
+  'a package of words': native(words, 4),
+  'a package without a file': native(words).subarray(0, 20),
+  'a package whose path is longer than all of it': packageOf(words).fill(0xff, 21, 25),
+  'an object of words': rtf(packageOf(words), { word: '\\objdata\n' }),
+  'an object that ends with a backslash': rtf(packageOf(words), { end: '\\', more: 9 }),
+  'an object without data': text('{\\rtf1{\\object{\\*\\objdata\n}}}'),
+  'an object that ends within its head': text('{\\rtf1{\\object{\\*\\objdata\n01050000020000000800}}}'),
+  'a name that is longer than all of it': text('{\\rtf1{\\object{\\*\\objdata\n0105000002000000ffffffff41}}}'),
+  'many objects': text(`{\\rtf1${'{\\object{\\*\\objdata\n01050000}}'.repeat(5000)}}`),
+};
+
+t.test('objects in documents are looked at', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, bytes] of Object.entries(infected)) t.equal(verdictOf(bytes), 'infected', what);
+  for (const [what, bytes] of Object.entries(clean)) t.equal(verdictOf(bytes), 'clean', what);
+});
