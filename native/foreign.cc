@@ -26,9 +26,12 @@ constexpr Format kFormats[] = {
     {7, "**ACE**", "ACE"},
     {20, "\xdc\xa7\xc4\xfd", "ZOO"},
     {0, "StuffIt (c)", "StuffIt"},
+    {0, "StuffIt!", "StuffIt"},
+    {0, "StuffIt?", "StuffIt"},
     {10, "rLau", "StuffIt"},
     {0, "ArC\x01", "FreeArc"},
     {0, "KWAJ\x88\xf0\x27\xd1", "KWAJ"},
+    {0, "SZ \x88\xf0\x27\x33\xd1", "SZ"},
     {0, std::string_view("\xff\x06\0\0sNaPpY", 10), "Snappy"},
     {0, "!<thin>\n", "thin ar", true},
     // What RPM 6 has in the place of a cpio: names and sizes stand elsewhere.
@@ -37,6 +40,7 @@ constexpr Format kFormats[] = {
     {0, "sqsh", "SquashFS"},
     {0, "shsq", "SquashFS"},
     {0, "qshs", "SquashFS"},
+    {0, "DWARFS", "DwarFS"},
     {8, std::string_view("AI\x02", 3), "AppImage"},
     {1024, "\xe2\xe1\xf5\xe0", "EROFS"},
     {16, "Compressed ROMFS", "cramfs"},
@@ -46,6 +50,9 @@ constexpr Format kFormats[] = {
     {64, "\x7f\x10\xda\xbe", "VDI"},
     {0, "conectix", "VHD"},
     {0, "vhdxfile", "VHDX"},
+    {0, "WithoutFreeSpace", "Parallels"},
+    {0, "WithouFreSpacExt", "Parallels"},
+    {0, std::string_view("QED\0", 4), "QED"},
     {0, std::string_view("KDMV\x01\0\0\0", 8), "VMDK"},
     {0, std::string_view("KDMV\x02\0\0\0", 8), "VMDK"},
     {0, std::string_view("KDMV\x03\0\0\0", 8), "VMDK"},
@@ -77,6 +84,12 @@ constexpr Format kFormats[] = {
     {0, "DMS!", "DMS"},
     {0, "ALZ\x01", "ALZ"},
     {0, "!BDN", "PST"},
+    {0, "\xcf\xad\x12\xfe", "DBX"},
+    {0, "EGGA", "EGG"},
+    {0, std::string_view("DAA\0", 4), "DAA"},
+    {0, "IsZ!", "ISZ"},
+    {0, "\x37\xe4\x53\x96\xc9\xdb\xd6\x07", "zisofs"},
+    {0, "ANDROID BACKUP\n", "Android backup", true},
     {0, std::string_view("PACK\0\0\0\x02", 8), "git pack"},
     {0, std::string_view("EVF\x09\r\n\xff\0", 8), "EWF"},
     {0, "\xca\xfe\xd0\x0d", "pack200"},
@@ -186,12 +199,29 @@ bool IsLzma86(Bytes bytes) {
   return streams::KindOf(rest) == streams::Kind::kLzma && !streams::MayBeOther(streams::Kind::kLzma, rest);
 }
 
+const char* NameByMark(Bytes bytes) {
+  const auto found =
+      std::find_if(std::begin(kFormats), std::end(kFormats), [bytes](const Format& one) { return Has(bytes, one.at, one.mark); });
+  return found != std::end(kFormats) && (found->may_be_text || !IsText(bytes)) ? found->name : nullptr;
+}
+
+// An AppImage needs no mark: its program finds an image of files where the table of its own sections ends, and sections are last.
+Bytes BehindProgram(Bytes bytes) {
+  constexpr size_t kHead = 64;
+  constexpr uint8_t kWide = 2;
+  if (bytes.size() < kHead || !Has(bytes, 0, "\x7f" "ELF")) return {};
+  const bool is_wide = bytes[4] == kWide;
+  const uint64_t table = is_wide ? Long(bytes, 40) : Word(bytes, 32);
+  const size_t entry = is_wide ? 58 : 46;
+  const uint64_t size = uint64_t{Half(bytes, entry)} * Half(bytes, entry + 2);
+  return table <= bytes.size() && size <= bytes.size() - table ? bytes.subspan(static_cast<size_t>(table + size)) : Bytes();
+}
+
 }  // namespace
 
 const char* NameOf(Bytes bytes) {
-  const auto found =
-      std::find_if(std::begin(kFormats), std::end(kFormats), [bytes](const Format& one) { return Has(bytes, one.at, one.mark); });
-  if (found != std::end(kFormats) && (found->may_be_text || !IsText(bytes))) return found->name;
+  if (const char* name = NameByMark(bytes)) return name;
+  if (const char* name = NameByMark(BehindProgram(bytes))) return name;
   if (IsWarc(bytes)) return "WARC";
   if (IsCompress(bytes)) return "compress";
   if (IsPack(bytes)) return "pack";

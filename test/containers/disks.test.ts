@@ -31,6 +31,16 @@ function disk(partitions: number, content: Buffer): Buffer {
   return bytes;
 }
 
+/** An AppImage without its mark: a program whose sections end here, and an image of files. */
+function appImage(isWide: boolean, image: string): Buffer {
+  const head = Buffer.alloc(64);
+  head.write(`\x7fELF${isWide ? '\x02' : '\x01'}`, 'latin1');
+  head.writeUInt32LE(1000, isWide ? 40 : 32);
+  head.writeUInt16LE(40, isWide ? 58 : 46);
+  head.writeUInt16LE(3, isWide ? 60 : 48);
+  return Buffer.concat([head, Buffer.alloc(1056), Buffer.from(image), Buffer.alloc(200)]);
+}
+
 /** What a partition lies in: the method, what is packed, and how many sectors that is. */
 type Piece = readonly [method: number, packed: Buffer, sectors: number];
 
@@ -184,6 +194,10 @@ const images: Record<string, [string, Buffer]> = {
       image.writeUInt32LE(9, 35 * 2048 + 188);
     }),
   ],
+  'an AppImage without its mark': ['incomplete: engine cannot unpack SquashFS', appImage(true, 'hsqs')],
+  'one of 32 bits': ['incomplete: engine cannot unpack DwarFS', appImage(false, 'DWARFS')],
+  'a program with something else behind it': ['clean', appImage(true, 'words')],
+  'a program that is cut': ['clean', appImage(true, 'hsqs').subarray(0, 1119)],
   'an optical disk': ['infected', udf(wanted)],
   'an optical disk of words': ['clean', udf(words)],
   'a disk by UDF with other sectors': [foreign, udf(words, 512)],
