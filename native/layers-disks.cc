@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Images of disks and file systems, where libclamav does not open all of them.
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "dmg.h"
@@ -8,6 +10,11 @@
 #include "volumes.h"
 
 namespace sluice::layers {
+namespace {
+
+constexpr size_t kSector = 512;
+
+}  // namespace
 
 // A partition of HFS+ libclamav opens, if it has got it whole. In others it looks for file systems only.
 void Layers::NoteImage(uint32_t level, Bytes bytes) {
@@ -30,6 +37,52 @@ void Layers::NoteImage(uint32_t level, Bytes bytes) {
     Opened opened{level, held.bytes(), std::move(held), {}, {}};
     opened.by_size[size].members.push_back({encoded::kAsItIs, false, false, 0, size, size, true});
     opened_.push_back(std::move(opened));
+  }
+}
+
+void Layers::NotePartition(Bytes bytes, uint64_t first_sector, uint64_t last_sector) {
+  const uint64_t sectors = bytes.size() / kSector;
+  if (first_sector == 0 || first_sector >= sectors || last_sector < sectors) return;
+  const Bytes partition = bytes.subspan(static_cast<size_t>(first_sector) * kSector);
+  if (!Spend(partition.size())) return;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (!output.Put(partition)) return NoteEnd(output.stopped(), "disk");
+  Add(std::move(held));
+}
+
+// libclamav passes over a partition that ends behind the content, or where its table says that none may be, and over what ends so in an extended one.
+void Layers::NotePartitions(Bytes bytes) {
+  constexpr size_t kTable = 446;
+  constexpr size_t kEntry = 16;
+  constexpr size_t kEnd = 510;
+  constexpr uint8_t kStarts = 0x80;
+  // All of a disk that has a table of the other kind.
+  constexpr uint8_t kProtects = 0xee;
+  constexpr std::string_view kExtended = "\x05\x0f\x85";
+  if (!Has(bytes, kEnd, "\x55\xaa")) return;
+  for (size_t at = kTable; at < kEnd; at += kEntry) {
+    if ((bytes[at] & ~kStarts) != 0) return;
+  }
+  for (size_t at = kTable; at < kEnd; at += kEntry) {
+    const uint8_t kind = bytes[at + 4];
+    const uint64_t first = Word(bytes, at + 8);
+    const bool is_extended = kExtended.find(static_cast<char>(kind)) != kExtended.npos;
+    if (kind != 0 && kind != kProtects) NotePartition(bytes, first, is_extended ? UINT64_MAX : first + Word(bytes, at + 12) - 1);
+  }
+  if (!Has(bytes, kSector, "EFI PART") || bytes.size() < 2 * kSector) return;
+  constexpr uint64_t kGptEntryLeast = 128;
+  const Bytes header = bytes.subspan(kSector, kSector);
+  const uint64_t size = Word(header, 84);
+  const uint64_t table = Long(header, 72);
+  if (size < kGptEntryLeast || table >= bytes.size() / kSector) return;
+  Bytes entries = bytes.subspan(static_cast<size_t>(table) * kSector);
+  for (uint32_t left = std::min(Word(header, 80), limits_.max_files); left > 0 && entries.size() >= size; left--) {
+    const uint64_t first = Long(entries, 32);
+    const uint64_t last = Long(entries, 40);
+    const bool is_usable = first >= Long(header, 40) && last <= Long(header, 48);
+    NotePartition(bytes, first, is_usable ? last : UINT64_MAX);
+    entries = entries.subspan(static_cast<size_t>(size));
   }
 }
 

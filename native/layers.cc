@@ -104,6 +104,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   NoteForeign(foreign::NameOf(bytes));
   NoteImage(level, bytes);
   NoteVolume(level, bytes);
+  NotePartitions(bytes);
   if (Has(bytes, 0, "PK")) return NoteZip(level, bytes);
   NoteMarked(level, bytes, is_container);
 }

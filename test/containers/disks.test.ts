@@ -41,6 +41,26 @@ function appImage(isWide: boolean, image: string): Buffer {
   return Buffer.concat([head, Buffer.alloc(1056), Buffer.from(image), Buffer.alloc(200)]);
 }
 
+/** A disk with a table of DOS: a partition of this kind, which says that it has so many sectors more than it has. */
+function dosDisk(content: Buffer, more = 0, kind = 6): Buffer {
+  const sectors = sectorsOf(content);
+  const head = Buffer.alloc(512);
+  head.set([0x80, 0, 1, 0, kind], 446);
+  head.writeUInt32LE(1, 454);
+  head.writeUInt32LE(sectors.length / 512 + more, 458);
+  head.set([0x55, 0xaa], 510);
+  return Buffer.concat([head, sectors]);
+}
+
+/** A disk of one partition, which ends so many sectors further on. */
+const longer = (content: Buffer, more: number): Buffer =>
+  changed(disk(1, content), (image) => {
+    image.writeUInt32LE(40 + more, 1024 + 40);
+    image.writeUInt32LE(crc32(image.subarray(1024, 1024 + 128 * 128)), 600);
+    image.fill(0, 528, 532);
+    image.writeUInt32LE(crc32(image.subarray(512, 512 + 92)), 528);
+  });
+
 /** What a partition lies in: the method, what is packed, and how many sectors that is. */
 type Piece = readonly [method: number, packed: Buffer, sectors: number];
 
@@ -148,6 +168,9 @@ const volume = hfsPlus(wanted);
 const half = volume.length / 2;
 const damaged: Piece = [zlib, Buffer.alloc(20, 0xff), 1];
 const words = Buffer.alloc(4096, 'words ');
+/** What is known where it begins. */
+const inside = Buffer.from('hsqs'.padEnd(600, '\x01'));
+const squash = 'incomplete: engine cannot unpack SquashFS';
 const foreign = 'incomplete: engine cannot unpack this kind of disk data';
 const cannot = 'incomplete: engine cannot unpack this kind of DMG data';
 
@@ -198,6 +221,13 @@ const images: Record<string, [string, Buffer]> = {
   'one of 32 bits': ['incomplete: engine cannot unpack DwarFS', appImage(false, 'DWARFS')],
   'a program with something else behind it': ['clean', appImage(true, 'words')],
   'a program that is cut': ['clean', appImage(true, 'hsqs').subarray(0, 1119)],
+  'a partition that ends behind the disk': [squash, dosDisk(inside, 1)],
+  'words in such a one': ['clean', dosDisk(words, 1)],
+  'a logical partition that ends behind the disk': [squash, dosDisk(dosDisk(inside, 1), 0, 5)],
+  'a partition that ends behind the disk, of the other table': [squash, longer(inside, 1000)],
+  'one that ends where none may be': [squash, longer(inside, 12)],
+  'words in one of the other table': ['clean', longer(words, 1000)],
+  'what has no table': ['clean', dosDisk(inside, 1).fill(1, 462, 463)],
   'an optical disk': ['infected', udf(wanted)],
   'an optical disk of words': ['clean', udf(words)],
   'a disk by UDF with other sectors': [foreign, udf(words, 512)],
