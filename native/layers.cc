@@ -180,6 +180,8 @@ void Layers::NoteStreams(Kind kind, uint32_t level, Bytes bytes) {
   // The last four bytes say how much there is, if nothing is missing (RFC 1952).
   if (kind == Kind::kGzip && level == 0 && IsSingleGzip(bytes)) size = Word(bytes, bytes.size() - 4);
   if (size) return expected_.push_back({level, *size, false, kind, lasting});
+  // Of filters libclamav has fewer.
+  if (kind == Kind::kXz) return UnpackAgain(kind, level, bytes);
   streams::Output counted(nullptr, limits_.max_scan_size_bytes, deadline_);
   const streams::Unpacked unpacked = streams::Unpack(kind, bytes, counted);
   const bool is_opened_whole = unpacked.streams == 1 || (kind == Kind::kGzip && !unpacked.padded);

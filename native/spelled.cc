@@ -102,7 +102,7 @@ std::optional<size_t> EscapeIn(Bytes block, bool is_spelling) {
   std::optional<size_t> first;
   int count = 0;
   for (size_t at = text.find('\\'); at != text.npos; at = text.find('\\', at + 2)) {
-    if (!EscapeAt(block, at + 1, kDecimal) || (!is_spelling && block[at + 1] != 'x')) continue;
+    if (!EscapeAt(block, at + 1, kDecimal) || (!is_spelling && block[at + 1] != 'x' && !Has(block, at + 2, "{"))) continue;
     if (!first) first = at;
     count++;
   }

@@ -172,10 +172,15 @@ struct Escape {
   size_t length;
 };
 inline std::optional<Escape> EscapeAt(Bytes bytes, size_t at, uint32_t base) {
-  if (Has(bytes, at, "x") || Has(bytes, at, "u")) {
-    const size_t digits = bytes[at] == 'u' ? 4 : 2;
-    const std::optional<uint32_t> value = HexAt(bytes, at + 1, digits);
-    return value ? std::optional(Escape{*value, 1 + digits}) : std::nullopt;
+  constexpr size_t kDigitsMost = 8;
+  size_t digits = Has(bytes, at, "x") ? 2 : Has(bytes, at, "u") ? 4 : Has(bytes, at, "U") ? kDigitsMost : 0;
+  if (digits > 0) {
+    const size_t brace = Has(bytes, at + 1, "{") ? 1 : 0;
+    if (brace > 0) digits = 0;
+    while (brace > 0 && digits < kDigitsMost && IsHexAt(bytes, at + 2 + digits)) digits++;
+    const std::optional<uint32_t> value = HexAt(bytes, at + 1 + brace, digits);
+    const bool is_whole = value && (brace == 0 || Has(bytes, at + 2 + digits, "}"));
+    return is_whole ? std::optional(Escape{*value, 1 + digits + 2 * brace}) : std::nullopt;
   }
   uint32_t value = 0;
   size_t length = 0;

@@ -29,6 +29,7 @@ const damaged = (bytes: Buffer): Buffer => {
   copy.fill(0x55, bytes.length >> 1, (bytes.length >> 1) + 8);
   return copy;
 };
+const armXz = piped('xz', ['--arm64', '--lzma2', '-c'], archive);
 const byMethod = (method: number): Buffer => zipOf([harmless, { ...wanted, method }]);
 const nested = (depth: number, content: Buffer): Buffer =>
   Array.from({ length: depth }).reduce<Buffer>((inner) => zst(inner), content);
@@ -203,6 +204,8 @@ const infected: Record<string, Buffer> = {
   'lzma with a dictionary that no encoder uses': lzma(archive).fill(0x77, 1, 5),
   'lzma with other properties': piped('xz', ['--format=lzma', '--lzma1=lc=0,dict=4096', '-c'], archive).fill(0, 2, 3),
   'lzma with an empty stream first': Buffer.concat([lzma(nothing), lzma(archive)]),
+  'xz by a filter that libclamav lacks': armXz,
+  'xz by such a filter in a zip': zipOf([{ name: 'a.xz', content: armXz }]),
   'xz of two streams with zeros between': Buffer.concat([xz(clean), Buffer.alloc(8), xz(archive)]),
   'cut, behind what is infected': gz(archive).subarray(0, -6),
 };

@@ -67,6 +67,9 @@ const infected: Record<string, string> = {
   )
     .map((line) => `b += b"${line}"\n`)
     .join(''),
+  'escapes of JavaScript in braces': `x = "${spelled((byte) => `\\u{${byte.toString(16)}}`)}"`,
+  'escapes of Perl in braces': `print "${spelled((byte) => `\\x{${digits(byte)}}`)}"`,
+  'escapes of C# of eight digits': `x = "${spelled((byte) => `\\U000000${digits(byte)}`)}"`,
   'escapes of Lua': `load("${spelled((byte) => `\\${byte}`)}")()`,
   'escapes of Lua, each of three digits': `load('${spelled((byte) => `\\${byte.toString().padStart(3, '0')}`)}')()`,
   'escapes of a shell': `printf '${spelled((byte) => `\\${byte.toString(8).padStart(3, '0')}`)}'`,
@@ -85,6 +88,7 @@ const clean: Record<string, string> = {
   'twenty thousand values that nothing announces': `{"a":[${values.map((value) => `{"b":"${value}"}`).join(',')}]}`,
   'digests in lines': Array.from({ length: 4000 }, (_, at) => `${digits(at & 255).repeat(32)}\n`).join(''),
   'words in another script': `{"a":"${'\\u0423\\u0441\\u0442'.repeat(100)}"}`,
+  'paths of Windows': `x = "${'C:\\Users\\x\\u\\U\\x{\\u{4'.repeat(100)}"`,
   'long names': 'abcdefghijklmnopqrstuvwxyz/'.repeat(2000),
 };
 
