@@ -138,7 +138,10 @@ export async function tune({ directories, gatesDirectory, ...options }: TuneOpti
       directories: [ownSignaturesDirectory],
       temporaryDirectory: scratch.directory,
       limits: defaultEngineLimits,
-      windows: await windowsForGatesApart({ directories, directory: gatesDirectory }, options.onListing),
+      windows: await windowsForGatesApart(
+        { directories, directory: gatesDirectory, isBackground: false },
+        options.onListing,
+      ),
     });
     engine.serve();
     let count = 0;

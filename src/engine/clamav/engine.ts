@@ -129,7 +129,10 @@ interface GatesPlace {
 function gatesOf({ facts, keys }: PreparedGates, { directories, directory, nativeEpoch }: GatesPlace): Gates {
   let counting: Promise<void> | null = null;
   async function count(): Promise<void> {
-    countWindows(nativeEpoch, await windowsForGatesApart({ directories, directory }, () => undefined));
+    countWindows(
+      nativeEpoch,
+      await windowsForGatesApart({ directories, directory, isBackground: true }, () => undefined),
+    );
   }
   return {
     gated: facts.gated,

@@ -12,7 +12,7 @@ function made(): Promise<unknown> {
   const { directory } = order;
   if (order.wants === 'needs') return needsForPlan(order);
   if (order.wants === 'windows') {
-    takeUrgency('background');
+    if (order.isBackground) takeUrgency('background');
     return windowsForGates(order.directories, directory, onProgress);
   }
   return prepareGates(order.directories, directory, { threads: order.threads, onProgress });

@@ -136,7 +136,7 @@ export async function prepareGatesApart(
 
 /** As `windowsForGates`, likewise. */
 export function windowsForGatesApart(
-  order: Omit<ApartOrder, 'threads'>,
+  order: Omit<Extract<ThreadOrder, { wants: 'windows' }>, 'wants'>,
   onProgress: (fraction: number) => void,
 ): Promise<Float64Array> {
   return onThread<Float64Array>({ ...order, wants: 'windows' }, onProgress);

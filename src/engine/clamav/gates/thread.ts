@@ -13,7 +13,13 @@ export type ThreadOrder =
       readonly directory: string;
       readonly threads: number;
     }
-  | { readonly wants: 'windows'; readonly directories: readonly string[]; readonly directory: string }
+  | {
+      readonly wants: 'windows';
+      readonly directories: readonly string[];
+      readonly directory: string;
+      /** Nobody waits for it. */
+      readonly isBackground: boolean;
+    }
   | {
       readonly wants: 'needs';
       readonly directory: string;
