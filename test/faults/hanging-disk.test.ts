@@ -1,29 +1,29 @@
 // A disk that hangs while it is to keep the contents of asynchronous scans, or to give them back: clients have their 503 in time and their unit back, others are served, and all goes on when the disk answers.
-import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { contentsOf, Scan, scanById, scanLater } from '../fixtures/async-scans.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
+import { compilePreload } from '../fixtures/preload.js';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
-const source = fileURLToPath(new URL('../../../test/fixtures/hanging-disk.c', import.meta.url));
 const MIB = 1024 * 1024;
 const DEADLINE_MS = 2_000;
 const notKept = { status: 503, body: { error: 'Service unavailable', message: 'The content can not be kept' } };
 
 t.test('a disk that hangs', async (t) => {
   const folder = temporaryFolder(t);
-  const library = join(folder, 'hanging-disk.so');
-  execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
   const server = await startServer({
     isSupervised: true,
-    env: { LD_PRELOAD: library, HANG_DIR: folder, UPLOAD_TIMEOUT_MS: String(DEADLINE_MS) },
+    env: {
+      LD_PRELOAD: compilePreload('hanging-disk', folder),
+      HANG_DIR: folder,
+      UPLOAD_TIMEOUT_MS: String(DEADLINE_MS),
+    },
   });
   t.teardown(() => server.stop('SIGKILL'));
 

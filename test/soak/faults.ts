@@ -1,5 +1,5 @@
-// What happens to a service while it is under load: reloads, upgrades, killed processes, stores that hang or crash, a disk that is full.
-import { closeSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
+// What happens to a service while it is under load: reloads, upgrades, killed processes, stores that hang or crash, a disk that is full, a clock that is put right.
+import { closeSync, fsyncSync, openSync, rmSync, statfsSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PostgresServer } from '../fixtures/postgres.js';
@@ -22,11 +22,24 @@ export interface Fault {
 const OUTAGE_MS = 3_000;
 const FULL_MS = 2_000;
 const BLOCK = Buffer.alloc(1 << 20);
+/** Seconds that the clock of the service is ahead of ours, one after the other: it is put forward, back behind the right time, and right. */
+const STEPS = [900, -900, 0];
+const STEP_MS = 2_000;
 
-export function faultsOf(server: TestServer, stores: Stores | null, smallDisk: string | null): Map<string, Fault> {
+export interface Surroundings {
+  /** Null: the service has its own. */
+  readonly stores: Stores | null;
+  /** What has a small disk of its own; null: nothing has. */
+  readonly smallDisk: string | null;
+  /** As fixtures/wrong-clock.c reads it. */
+  readonly clockFile: string;
+}
+
+export function faultsOf(server: TestServer, { stores, smallDisk, clockFile }: Surroundings): Map<string, Fault> {
   const faults = new Map<string, Fault>([
     ['reload', seamless(() => void process.kill(server.pid, 'SIGHUP'))],
     ['upgrade', seamless(() => void process.kill(server.pid, 'SIGUSR2'))],
+    ['clock steps', seamless(() => step(clockFile))],
     ['server killed', costly(() => void process.kill(server.serverPid(), 'SIGKILL'))],
   ]);
   if (stores === null)
@@ -70,8 +83,8 @@ function addStores(faults: Map<string, Fault>, { postgres, redis }: Stores): voi
   );
 }
 
-function seamless(happen: () => void): Fault {
-  return { isSeamless: true, happen: async () => happen() };
+function seamless(happen: () => void | Promise<void>): Fault {
+  return { isSeamless: true, happen: async () => await happen() };
 }
 
 function costly(happen: () => void | Promise<void>): Fault {
@@ -82,6 +95,19 @@ async function hang(begin: () => void, end: () => void): Promise<void> {
   begin();
   await delay(OUTAGE_MS);
   end();
+}
+
+async function step(clockFile: string): Promise<void> {
+  for (const seconds of STEPS) {
+    setClock(clockFile, seconds);
+    await delay(STEP_MS);
+  }
+}
+
+function setClock(clockFile: string, secondsAhead: number): void {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigInt64LE(BigInt(secondsAhead));
+  writeFileSync(clockFile, bytes, { flag: 'r+' });
 }
 
 /** Takes all that is free in the folder's file system, for a while. */

@@ -1,6 +1,6 @@
 // The service under mixed traffic and faults for as long as is asked for: what each minute was like, and whether anything was lost, doubled or wrong, or grew.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { lookInto, replay, verify } from '../faults/kept-rows.js';
 import { freePort } from '../fixtures/free-port.js';
 import { response, startOrigin } from '../fixtures/origin.js';
 import { startPostgres } from '../fixtures/postgres.js';
+import { compilePreload } from '../fixtures/preload.js';
 import { startRedis } from '../fixtures/redis.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
@@ -60,6 +61,7 @@ const SAMPLES_MIN = 4;
 
 export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-soak-'));
+  const clock = mkdtempSync(join(tmpdir(), 'sluice-soak-clock-'));
   const isMounted =
     options.faults?.includes('full disk') !== false && options.faultSeconds !== null && mount(directory);
   const stores = options.store === 'outside' ? { postgres: await startPostgres(), redis: await startRedis() } : null;
@@ -71,9 +73,13 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   // As docs/api.md wants it: the service ends connections that are idle for 8 s.
   const agent = new Agent({ keepAlive: true, maxSockets: 64, timeout: IDLE_MS });
   try {
-    const service = await startService(directory, url, stores);
+    const service = await startService({ directory, clock }, url, stores);
     const traffic = new Traffic({ ...service, key: API_KEY, originPort: origin.port, agent }, options.random);
-    const faults = faultsOf(service.server, stores, isMounted ? directory : null);
+    const faults = faultsOf(service.server, {
+      stores,
+      smallDisk: isMounted ? directory : null,
+      clockFile: service.clockFile,
+    });
     const run = new Run(options, service.server, traffic, faults);
     await run.whole();
     const code = await service.server.stop();
@@ -98,6 +104,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     await stores?.postgres.stop();
     if (isMounted) execFileSync('umount', [directory]);
     rmSync(directory, { recursive: true, force: true });
+    rmSync(clock, { recursive: true, force: true });
   }
 }
 
@@ -111,7 +118,13 @@ function mount(directory: string): boolean {
   }
 }
 
-async function startService(directory: string, url: string | null, stores: Stores | null) {
+async function startService(
+  { directory, clock }: { readonly directory: string; readonly clock: string },
+  url: string | null,
+  stores: Stores | null,
+) {
+  const clockFile = join(clock, 'ahead');
+  writeFileSync(clockFile, Buffer.alloc(8));
   const clamdSocket = join(directory, 'clamd.sock');
   const icapPort = await freePort();
   mkdirSync(join(directory, 'data'), { recursive: true });
@@ -119,6 +132,8 @@ async function startService(directory: string, url: string | null, stores: Store
     isSupervised: true,
     directory,
     env: {
+      LD_PRELOAD: compilePreload('wrong-clock', clock),
+      CLOCK_FILE: clockFile,
       PLANS: 'BUSINESS:900000000',
       BOOTSTRAP_EMAIL: EMAIL,
       CLAMD_SOCKET: clamdSocket,
@@ -132,7 +147,7 @@ async function startService(directory: string, url: string | null, stores: Store
     },
   });
   await server.printed(/"msg":"(ICAP)"/);
-  return { server, port: server.port, clamdSocket, icapPort };
+  return { server, port: server.port, clamdSocket, icapPort, clockFile };
 }
 
 /** One run: its traffic, its faults, and what its processes hold. */
