@@ -147,7 +147,7 @@ t.test('a form that can be read in two ways, or not at all, could not be looked 
 });
 
 t.test('each file takes a unit; what is over the quota does not pass', async (t) => {
-  const { port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' }, { t });
+  const { server, port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' }, { t });
   const client = await connect(port);
   t.teardown(client.end);
   const three = formOf([clean, { ...clean, content: 'another' }, { ...clean, content: 'a third' }]);
