@@ -128,7 +128,7 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
     await page.unrouteAll();
     await line.waitFor({ state: 'detached' });
     await page.getByText('0 of 6 scans used').waitFor();
-    t.equal(await page.getByText('Waiting for the server.').count(), 0);
+    await until(async () => (await page.getByText('Waiting for the server.').count()) === 0);
   });
 
   tap.test('a new key is not lost by Esc, its line runs as it is pasted, and the focus goes back', async (t) => {
