@@ -41,8 +41,8 @@ void Layers::NoteImage(uint32_t level, Bytes bytes) {
 }
 
 void Layers::NotePartition(Bytes bytes, uint64_t first_sector, uint64_t last_sector) {
-  const uint64_t sectors = bytes.size() / kSector;
-  if (first_sector == 0 || first_sector >= sectors || last_sector < sectors) return;
+  // The last sector may be a part of one.
+  if (first_sector == 0 || first_sector >= (bytes.size() + kSector - 1) / kSector || last_sector < bytes.size() / kSector) return;
   const Bytes partition = bytes.subspan(static_cast<size_t>(first_sector) * kSector);
   if (!Spend(partition.size())) return;
   Held held;

@@ -222,6 +222,7 @@ const images: Record<string, [string, Buffer]> = {
   'a program with something else behind it': ['clean', appImage(true, 'words')],
   'a program that is cut': ['clean', appImage(true, 'hsqs').subarray(0, 1119)],
   'a partition that ends behind the disk': [squash, dosDisk(inside, 1)],
+  'one of less than a sector': [squash, dosDisk(inside).subarray(0, 712)],
   'words in such a one': ['clean', dosDisk(words, 1)],
   'a logical partition that ends behind the disk': [squash, dosDisk(dosDisk(inside, 1), 0, 5)],
   'a partition that ends behind the disk, of the other table': [squash, longer(inside, 1000)],

@@ -194,14 +194,10 @@ t.test('on two nodes', async (t) => {
       t.equal((await send('PUT', adaUrl(), admin.accessToken, body)).status, 400, JSON.stringify(body));
     }
     // Beyond what any integer of JSON may be, the bound of the field is said all the same.
-    for (const ownLimit of [1e12, 2 ** 53 + 2, 1e300]) {
-      t.match(await send('PUT', adaUrl(), admin.accessToken, { ownLimit }), {
-        body: { message: 'ownLimit: must be at most 1000000000' },
-      });
+    for (const ownLimit of [1e12, 2 ** 53 + 2, 1e300, -(2 ** 53) - 2]) {
+      const message = `ownLimit: must be at ${ownLimit > 0 ? 'most 1000000000' : 'least 1'}`;
+      t.match(await send('PUT', adaUrl(), admin.accessToken, { ownLimit }), { body: { message } });
     }
-    t.match(await send('PUT', adaUrl(), admin.accessToken, { ownLimit: -(2 ** 53) - 2 }), {
-      body: { message: 'ownLimit: must be at least 1' },
-    });
     for (const id of ['x', admin.sessionId, '..%2f..', '%00']) {
       t.equal(
         (await send('PUT', `${first.url}/web/admin/accounts/${id}`, admin.accessToken, { plan: 'PRO' })).status,
