@@ -154,7 +154,10 @@ t.test('each file takes a unit; what is over the quota does not pass', async (t)
   const { status, headers } = await client.ask({ ...three, ...ALLOW });
   t.equal(status, 503);
   t.match(headers.get('x-sluice-notice'), 'Hourly scan limit reached');
-  t.equal(await server.metric('sluice_admissions_refused_total{protocol="icap",failure="quotaExhausted"}'), 1);
+  const refused = () => server.metric('sluice_admissions_refused_total{protocol="icap",failure="quotaExhausted"}');
+  t.equal(await refused(), 1);
+  t.equal((await client.ask({ ...three, ...ALLOW })).status, 503);
+  t.ok((await refused()) > 1, 'each counts');
 });
 
 t.test('the memory of forms comes back, also where the client leaves', async (t) => {
