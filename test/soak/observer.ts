@@ -1,5 +1,6 @@
-// What the processes of a service hold, seen from outside (proc(5)): private memory, open descriptors, threads.
+// What the processes of a service hold, seen from outside (proc(5)): private memory, open descriptors, threads, temporary files.
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { childrenOf, programOf } from '../fixtures/processes.js';
 
 export interface Held {
@@ -47,5 +48,44 @@ function heldBy(pid: number): Held {
     };
   } catch {
     return NOTHING;
+  }
+}
+
+/** Where engines unpack: in memory, where the machine has room for it. */
+const MEMORY_DIRECTORY = '/dev/shm';
+const ENGINE_FOLDER = /^sluice-engine-(\d+)-/;
+
+/** Files that scans have made and not removed yet, by all processes of the service. */
+export interface TemporaryFiles {
+  /** How many there are now. */
+  count(): number;
+  /** When the service has ended: what is still there. */
+  left(): string[];
+}
+
+/** `own`: the service's folder for temporary files, which nobody else uses. */
+export function temporaryFiles(supervisorPid: number, own: string): TemporaryFiles {
+  const servers = new Set<number>();
+  const inMemory = (): string[] => readdirSync(MEMORY_DIRECTORY).filter((name) => servers.has(ownerOf(name)));
+  return {
+    count() {
+      for (const pid of childrenOf(supervisorPid)) servers.add(pid);
+      const folders = [own, ...inMemory().map((name) => join(MEMORY_DIRECTORY, name))];
+      return folders.reduce((count, folder) => count + namesIn(folder).length, 0);
+    },
+    left: () => [...inMemory(), ...namesIn(own)],
+  };
+}
+
+function ownerOf(name: string): number {
+  return Number(ENGINE_FOLDER.exec(name)?.[1]);
+}
+
+/** Nothing, where the process has removed its folder meanwhile. */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
   }
 }

@@ -17,9 +17,10 @@ import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { EMAIL } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { type Fault, faultsOf, type Stores } from './faults.js';
-import { type Held, type Holdings, holdingsOf } from './observer.js';
+import { type Holdings, holdingsOf, type TemporaryFiles, temporaryFiles } from './observer.js';
+import { type Minute, meanOf, type SoakReport, sayMinute } from './report.js';
 import { Traffic } from './traffic.js';
-import { sayGroup, type UnansweredGroup } from './unanswered.js';
+import { sayGroup } from './unanswered.js';
 
 export interface SoakOptions {
   readonly seconds: number;
@@ -34,19 +35,8 @@ export interface SoakOptions {
   readonly onLine: (text: string) => void;
 }
 
-export interface SoakReport {
-  readonly sent: number;
-  readonly answered: number;
-  readonly rows: number;
-  /** What had no answer. `rows` beyond `answered` are scans of these: their clients repeat what was done. */
-  readonly unanswered: readonly UnansweredGroup[];
-  readonly faults: Readonly<Record<string, number>>;
-  readonly problems: readonly string[];
-}
-
 /** Of the disk that is made full: the data folder of the service with its database. */
 const DISK = '600M';
-const MIB = 1024 * 1024;
 /** Of the last quarter's memory over the second one's: more is growth, but for what connections of PostgreSQL come to know. */
 const GROWTH = 1.03;
 const GROWTH_LEAST_MIB = 8;
@@ -74,16 +64,19 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const agent = new Agent({ keepAlive: true, maxSockets: 64, timeout: IDLE_MS });
   try {
     const service = await startService({ directory, clock }, url, stores);
+    const temporary = temporaryFiles(service.server.pid, service.temporaryFolder);
     const traffic = new Traffic({ ...service, key: API_KEY, originPort: origin.port, agent }, options.random);
     const faults = faultsOf(service.server, {
       stores,
       smallDisk: isMounted ? directory : null,
       clockFile: service.clockFile,
     });
-    const run = new Run(options, service.server, traffic, faults);
+    const run = new Run(options, { server: service.server, traffic, faults, temporary });
     await run.whole();
     const code = await service.server.stop();
     if (code !== 0) run.problems.push(`the service ended with ${code}`);
+    const left = temporary.left();
+    if (left.length > 0) run.problems.push(`${left.length} temporary files are left: ${left.join(', ')}`);
     const rows = await look(directory, url, traffic, run.problems);
     const unanswered = traffic.unanswered.groups();
     for (const group of unanswered) options.onLine(sayGroup(group));
@@ -95,6 +88,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
       rows,
       unanswered,
       faults: Object.fromEntries(run.happened),
+      minutes: run.minutes,
       problems: [...traffic.problems, ...run.problems],
     };
   } finally {
@@ -126,14 +120,16 @@ async function startService(
   const clockFile = join(clock, 'ahead');
   writeFileSync(clockFile, Buffer.alloc(8));
   const clamdSocket = join(directory, 'clamd.sock');
+  const temporaryFolder = join(directory, 'tmp');
   const icapPort = await freePort();
-  mkdirSync(join(directory, 'data'), { recursive: true });
+  for (const folder of [join(directory, 'data'), temporaryFolder]) mkdirSync(folder, { recursive: true });
   const server = await startServer({
     isSupervised: true,
     directory,
     env: {
       LD_PRELOAD: compilePreload('wrong-clock', clock),
       CLOCK_FILE: clockFile,
+      TMPDIR: temporaryFolder,
       PLANS: 'BUSINESS:900000000',
       BOOTSTRAP_EMAIL: EMAIL,
       CLAMD_SOCKET: clamdSocket,
@@ -147,29 +143,34 @@ async function startService(
     },
   });
   await server.printed(/"msg":"(ICAP)"/);
-  return { server, port: server.port, clamdSocket, icapPort, clockFile };
+  return { server, port: server.port, clamdSocket, icapPort, clockFile, temporaryFolder };
+}
+
+interface RunParts {
+  readonly server: TestServer;
+  readonly traffic: Traffic;
+  readonly faults: ReadonlyMap<string, Fault>;
+  readonly temporary: TemporaryFiles;
 }
 
 /** One run: its traffic, its faults, and what its processes hold. */
 class Run {
-  readonly problems: string[];
-  readonly happened: Map<string, number>;
+  readonly problems: string[] = [];
+  readonly happened = new Map<string, number>();
+  readonly minutes: Minute[] = [];
   readonly #options: SoakOptions;
   readonly #server: TestServer;
   readonly #traffic: Traffic;
   readonly #faults: ReadonlyMap<string, Fault>;
-  readonly #samples: Holdings[];
-  #isOver: boolean;
+  readonly #temporary: TemporaryFiles;
+  #isOver = false;
 
-  constructor(options: SoakOptions, server: TestServer, traffic: Traffic, faults: ReadonlyMap<string, Fault>) {
-    this.problems = [];
-    this.happened = new Map();
+  constructor(options: SoakOptions, { server, traffic, faults, temporary }: RunParts) {
     this.#options = options;
     this.#server = server;
     this.#traffic = traffic;
     this.#faults = faults;
-    this.#samples = [];
-    this.#isOver = false;
+    this.#temporary = temporary;
   }
 
   async whole(): Promise<void> {
@@ -179,6 +180,7 @@ class Run {
     this.#isOver = true;
     await disturbing;
     await this.#traffic.settled();
+    this.#sample(this.#options.seconds / 60);
     await this.#quiet();
     this.#judge(before, holdingsOf(this.#server.pid));
   }
@@ -200,18 +202,18 @@ class Run {
     }
   }
 
-  #sample(minutes: number): void {
-    const holdings = holdingsOf(this.#server.pid);
-    this.#samples.push(holdings);
+  #sample(end: number): void {
     const tally = this.#traffic.next();
-    const outcomes = [...tally.outcomes].map(([outcome, count]) => `${outcome} ${count}`).join(', ');
-    const held = Object.entries(holdings).map(
-      ([name, { privateBytes, descriptors, threads }]) =>
-        `${name} ${Math.round(privateBytes / MIB)} MiB, ${descriptors} descriptors, ${threads} threads`,
-    );
-    this.#options.onLine(
-      `${minutes.toFixed(1)} min: ${outcomes}; p50 ${tally.at(0.5)} ms, p99 ${tally.at(0.99)} ms; ${held.join('; ')}`,
-    );
+    const minute: Minute = {
+      end,
+      outcomes: Object.fromEntries(tally.outcomes),
+      p50Ms: tally.at(0.5),
+      p99Ms: tally.at(0.99),
+      held: holdingsOf(this.#server.pid),
+      temporaryFiles: this.#temporary.count(),
+    };
+    this.minutes.push(minute);
+    this.#options.onLine(sayMinute(minute));
   }
 
   async #disturb(): Promise<void> {
@@ -225,6 +227,7 @@ class Run {
       const [name, fault] = possible[number] ?? possible[Math.floor(random() * possible.length)] ?? [];
       if (name === undefined || fault === undefined) throw new Error('There is no such fault');
       this.happened.set(name, (this.happened.get(name) ?? 0) + 1);
+      this.#temporary.count();
       const missed = this.#traffic.minute.outcomes.get('no answer') ?? 0;
       this.#options.onLine(`fault: ${name}`);
       await fault.happen();
@@ -259,7 +262,7 @@ class Run {
   #judge(before: Holdings, after: Holdings): void {
     // A replaced process begins anew: what grows is asked of runs without faults.
     if (this.#options.faultSeconds !== null) return;
-    const quarter = Math.floor(this.#samples.length / 4);
+    const quarter = Math.floor(this.minutes.length / 4);
     for (const name of ['supervisor', 'server', 'database'] as const) {
       const most =
         name === 'database'
@@ -268,23 +271,13 @@ class Run {
       if (after[name].descriptors > most) {
         this.problems.push(`${name}: ${before[name].descriptors} descriptors before, ${after[name].descriptors} after`);
       }
-      const second = meanOf(this.#samples.slice(quarter, 2 * quarter).map((each) => each[name]));
-      const last = meanOf(this.#samples.slice(-quarter).map((each) => each[name]));
+      const second = meanOf(this.minutes.slice(quarter, 2 * quarter).map(({ held }) => held[name]));
+      const last = meanOf(this.minutes.slice(-quarter).map(({ held }) => held[name]));
       if (quarter >= 5 && last.mib > second.mib * GROWTH && last.mib > second.mib + GROWTH_LEAST_MIB) {
         this.problems.push(`${name} grew from ${second.said} to ${last.said}`);
       }
     }
   }
-}
-
-/** With the threads: those that stand in on a busy machine have some MiB each. */
-function meanOf(held: readonly Held[]): { readonly mib: number; readonly said: string } {
-  const [mib, threads] = [mean(held.map((each) => each.privateBytes / MIB)), mean(held.map((each) => each.threads))];
-  return { mib, said: `${mib.toFixed(0)} MiB with ${threads.toFixed(1)} threads` };
-}
-
-function mean(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0) / Math.max(1, values.length);
 }
 
 /** Every answer of HTTP has its row, and those of the other protocols are as many as they must be. */
