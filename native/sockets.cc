@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The listening socket that outlives a server process: opened by the supervisor, inherited by each server. An addon of its own, without libclamav.
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <napi.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -73,6 +75,27 @@ Napi::Value OpenListener(const Napi::CallbackInfo& info) {
   return Napi::Number::New(env, descriptor);
 }
 
+// refuseConnections(descriptor): from now on nobody begins to connect, in any process that listens with it. Whose handshake is under way still gets through. A socket that
+// closes resets those, and those that nobody has accepted yet; who begins now asks again a second later, and is refused when the socket is closed.
+Napi::Value RefuseConnections(const Napi::CallbackInfo& info) {
+  constexpr uint32_t kFlagsAt = 13;
+  constexpr uint32_t kSyn = 0x02;
+  constexpr uint32_t kAck = 0x10;
+  constexpr uint32_t kDrop = 0;
+  constexpr uint32_t kPass = 0xffffffff;
+  std::array program{
+      sock_filter{BPF_LD | BPF_B | BPF_ABS, 0, 0, kFlagsAt},
+      sock_filter{BPF_ALU | BPF_AND | BPF_K, 0, 0, kSyn | kAck},
+      sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, kSyn},
+      sock_filter{BPF_RET | BPF_K, 0, 0, kDrop},
+      sock_filter{BPF_RET | BPF_K, 0, 0, kPass},
+  };
+  const sock_fprog whole{static_cast<unsigned short>(program.size()), program.data()};
+  // A kernel that refuses it leaves a moment in which connections are reset.
+  setsockopt(NumberOf(info[0], "descriptor").Int32Value(), SOL_SOCKET, SO_ATTACH_FILTER, &whole, sizeof(whole));
+  return info.Env().Undefined();
+}
+
 // openUnixListener(path, mode) -> descriptor. The socket has its mode from its first moment on.
 Napi::Value OpenUnixListener(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
@@ -121,6 +144,7 @@ Napi::Value ListenerPort(const Napi::CallbackInfo& info) {
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["openListener"] = Napi::Function::New(env, OpenListener, "openListener");
   exports["openUnixListener"] = Napi::Function::New(env, OpenUnixListener, "openUnixListener");
+  exports["refuseConnections"] = Napi::Function::New(env, RefuseConnections, "refuseConnections");
   exports["listenerPort"] = Napi::Function::New(env, ListenerPort, "listenerPort");
   exports["listConnections"] = Napi::Function::New(env, sluice::ListConnections, "listConnections");
   exports["guardSweeps"] = Napi::Function::New(env, sluice::GuardSweeps, "guardSweeps");

@@ -48,6 +48,11 @@ export const BODIES_BYTES = 24 * 1024 * 1024;
 /** The part of BODIES_BYTES that requests can't use before their caller is known: three thousand JSON bodies of users who are signed in. */
 export const BODIES_RESERVE_BYTES = 8 * 1024 * 1024;
 
+/** At a stop: who has begun to connect is taken in for so long, a round trip of most networks. */
+export const HANDSHAKE_MS = 50;
+/** At a stop: who has connected so long ago is about to send a request, and is waited for; an older connection without one is idle. */
+export const SILENCE_MS = 250;
+
 /** After an early answer: bytes of the refused body that are still read and dropped, so that clients that read last get it. */
 export const DRAIN_BYTES = 256 * 1024 * 1024;
 /** After an early answer: time for which the refused body is still read and dropped. */

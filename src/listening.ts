@@ -1,8 +1,9 @@
 // What the protocols beside HTTP have in common: what listens on sockets that were opened before, for those who may connect, as long as there is room; and what a
 // connection has brought, which waits here, and the client with it, while the parser of its protocol is held.
 import { BlockList, isIPv6 } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Share } from './door.js';
-import { CLAMD_SOCKET_CONNECTIONS } from './limits.js';
+import { CLAMD_SOCKET_CONNECTIONS, HANDSHAKE_MS } from './limits.js';
 import { type ListeningSocket, type Peer, type PeerOwner, Peers } from './peers.js';
 import { CoarseTimer, type TimerOwner } from './waiting/coarse-timer.js';
 import { endsWithin } from './waiting/within.js';
@@ -54,6 +55,8 @@ export function createListener({
       await endsWithin(peers.empty(), limitMs);
     },
     async stop(graceMs) {
+      // Who has begun to connect is taken in.
+      if (sockets.length > 0) await delay(HANDSHAKE_MS);
       peers.stopListening();
       const empty = peers.empty();
       for (const connection of peers.owners()) connection.finish();

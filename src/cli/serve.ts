@@ -1,7 +1,7 @@
 // `sluice serve`: the supervisor, with this same program as the server processes that it keeps running.
 import { type Config, readConfig } from '../config/config.js';
 import { createShares } from '../door.js';
-import { canShareListener, openListener } from '../http/connections.js';
+import { canShareListener, giveUp, openListener } from '../http/connections.js';
 import { CLAMD_FILE_SYSTEMS, CLAMD_FILE_THREADS } from '../limits.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
@@ -106,7 +106,10 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
       listener: held.listener,
       places: held.places.sockets,
       shares: config.processes > 1 ? createShares() : null,
-      onStop: () => held.places.close(),
+      onStop() {
+        if (held.listener !== null) giveUp(held.listener);
+        held.places.close();
+      },
       store: held.store,
     });
   } finally {

@@ -1,7 +1,10 @@
 // The listening socket of a server: connections are taken in as long as there is room for them. Beyond that they wait in the kernel instead of being refused, and those without a request end.
 import { closeSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Door, type Share, type Taken } from '../door.js';
+import { HANDSHAKE_MS, SILENCE_MS } from '../limits.js';
 import { type ProcessAddon, processAddon } from '../process-addon.js';
 import {
   type ConnectionLimits,
@@ -12,6 +15,7 @@ import {
   listConnections,
   openListener,
   portOf,
+  refuseConnections,
   whyNot,
 } from './connections.js';
 
@@ -24,6 +28,8 @@ interface Acceptor {
   pause(): void;
   resume(): void;
   waiting(): number;
+  /** Nobody begins to connect any more, where no other process listens. */
+  refuse(): void;
   close(): void;
 }
 
@@ -68,11 +74,14 @@ async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> {
     pause: () => door.shut(),
     resume: () => door.open(),
     waiting: () => addon.waitingAt(held) ?? 0,
+    refuse() {
+      if (inherited === null) refuseConnections(held);
+    },
     close() {
       share?.leave();
       door.shut();
       addon.closePoller(poller);
-      if (inherited === null) closeSync(held);
+      closeSync(held);
     },
   };
 }
@@ -96,6 +105,7 @@ async function libraryAcceptor({ listen, host, port }: AcceptorOptions): Promise
     pause: () => undefined,
     resume: () => undefined,
     waiting: () => 0,
+    refuse: () => undefined,
     close: () => socket.close(),
   };
 }
@@ -129,6 +139,7 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
   const { share } = options;
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
+  let openedMs = Number.NEGATIVE_INFINITY;
 
   function resumeWhenFree(): void {
     if (!acceptor.isPaused()) {
@@ -144,11 +155,19 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
     if (waiting > 0) connections.makeRoom(waiting);
   }
 
+  function stop(): void {
+    if (isStopped) return;
+    isStopped = true;
+    clearInterval(timer);
+    acceptor.close();
+  }
+
   return {
     port: acceptor.port,
     connections: connections.count,
     /** To be called with each connection that the library accepts. False: it is to be closed at once, and that is said as well. */
     opened(addressOf: () => string): boolean {
+      openedMs = performance.now();
       const isTaken = connections.opened(addressOf);
       share?.say(connections.count());
       if (!isTaken) return false;
@@ -162,12 +181,16 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
       share?.say(connections.count());
       if (connections.count() === 0) onEmpty();
     },
-    stop(): void {
+    stop,
+    /** For good: who has begun to connect is taken in. */
+    async end(): Promise<void> {
       if (isStopped) return;
-      isStopped = true;
-      clearInterval(timer);
-      acceptor.close();
+      acceptor.refuse();
+      await delay(HANDSHAKE_MS);
+      stop();
     },
+    /** Who has just connected is about to ask: milliseconds until that is over; 0: it is. */
+    silenceMs: (): number => Math.max(0, openedMs + SILENCE_MS - performance.now()),
   };
 }
 

@@ -2,7 +2,7 @@
 // listening socket, which outlives a server process (sole loader of the sockets addon): inherited by each server, it keeps connections that nobody has accepted yet, where one
 // that closes with SO_REUSEPORT resets them (net.ipv4.tcp_migrate_req).
 import { lookup } from 'node:dns/promises';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { performance } from 'node:perf_hooks';
 import { codeOf, messageOfError } from '../error-text.js';
@@ -174,6 +174,7 @@ interface SocketsAddon {
   openListener(address: string, port: number): number;
   openUnixListener(path: string, mode: number): number;
   listenerPort(descriptor: number): number;
+  refuseConnections(descriptor: number): void;
   listConnections(port: number): KernelConnection[];
   hangUp(descriptor: number): void;
   guardSweeps(): boolean;
@@ -212,6 +213,17 @@ export async function openListener(host: string, port: number, variable = 'PORT'
 
 /** The same of a UNIX socket, which has its mode from its first moment on. */
 export const openUnixListener = (path: string, mode: number): number => addon().openUnixListener(path, mode);
+
+/**
+ * Of a socket with a port: nobody begins to connect from now on, in any process that has it, for good. Who has begun can still be accepted, until `HANDSHAKE_MS` later.
+ */
+export const refuseConnections = (listener: number): void => addon().refuseConnections(listener);
+
+/** For who will not accept from it himself: those that do are to stop now. */
+export function giveUp(listener: number): void {
+  refuseConnections(listener);
+  closeSync(listener);
+}
 
 export function whyNot(error: unknown, variable = 'PORT'): string {
   const isTaken = codeOf(error) === 'EADDRINUSE';

@@ -205,17 +205,18 @@ export async function startServer(options: ServerOptions) {
     },
     onEmpty: () => requests.changed(),
   });
+  const { accepting } = listening;
   const resuming = setInterval(() => {
     requests.read.each((exchange) => exchange.keepReading());
   }, RESUMED_EVERY_MS).unref();
 
   function stopListening(): void {
     requests.isRetiring = true;
-    listening.stop();
+    accepting.stop();
   }
 
   return {
-    port: listening.port,
+    port: accepting.port,
     problem: listening.problem,
     /** Requests that have no answer yet. */
     get open(): number {
@@ -228,14 +229,18 @@ export async function startServer(options: ServerOptions) {
     stopListening,
     /** Resolves when the last connection is gone; after `idleMs` without those that have no request; with requests, `requestMs` later. */
     async drain({ idleMs, requestMs }: DrainLimits): Promise<void> {
-      await requests.until(() => isStopping || (listening.connections() === 0 && requests.count === 0), idleMs);
+      await requests.until(() => isStopping || (accepting.connections() === 0 && requests.count === 0), idleMs);
       await requests.until(() => isStopping || requests.count === 0, requestMs);
     },
-    /** Stops listening, waits for the answers that are due, at most `graceMs`, and closes every connection. */
+    /** Stops listening, waits for the answers that are due to all who have connected, at most `graceMs`, and closes every connection. 0: at once. */
     async stop(graceMs: number): Promise<void> {
+      requests.isRetiring = true;
+      if (graceMs > 0) await accepting.end();
       stopListening();
       isStopping = true;
       requests.changed();
+      const hasNoConnection = (): boolean => accepting.connections() === 0;
+      if (graceMs > 0) await requests.until(hasNoConnection, accepting.silenceMs());
       await requests.until(() => requests.count === 0, graceMs);
       clearInterval(resuming);
       listening.close();

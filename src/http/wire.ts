@@ -3,6 +3,7 @@
 import type { Share } from '../door.js';
 import { challengeOf, errorTable, type Failure, messageOf } from '../errors.js';
 import { randomId } from '../ids.js';
+import type { Accepting } from './acceptor.js';
 import type { ConnectionLimits } from './connections.js';
 
 /** What came before the body, as it was sent. */
@@ -86,12 +87,9 @@ export interface ListenOptions {
 }
 
 export interface Listening {
-  readonly port: number;
+  readonly accepting: Accepting;
   /** What clients may unexpectedly notice of this library; null: nothing. */
   readonly problem: string | null;
-  connections(): number;
-  /** Accepts no more connections. */
-  stop(): void;
   /** Ends those that are there. */
   close(): void;
 }

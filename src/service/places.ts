@@ -4,7 +4,7 @@ import { createConnection } from 'node:net';
 import type { Config } from '../config/config.js';
 import { joinShares, SHARES, type ShareOf } from '../door.js';
 import { codeOf, messageOfError } from '../error-text.js';
-import { canShareListener, openListener, openUnixListener } from '../http/connections.js';
+import { canShareListener, giveUp, openListener, openUnixListener } from '../http/connections.js';
 import type { ListeningSocket, Way } from '../peers.js';
 
 const placeNames = ['clamdSocket', 'clamdPort', 'icapPort'] as const;
@@ -44,7 +44,10 @@ export async function openPlaces({ clamd, icap }: Settings): Promise<Places> {
     sockets: places,
     shareOf: () => null,
     close() {
-      for (const descriptor of places.values()) closeSync(descriptor);
+      for (const [name, descriptor] of places) {
+        if (name === 'clamdSocket') closeSync(descriptor);
+        else giveUp(descriptor);
+      }
       places.clear();
     },
     release() {

@@ -43,7 +43,6 @@ async function listen({ onRequest, ...options }: ListenOptions): Promise<Listeni
     listen: (host, port) => openSocket(host, port, onConnection),
     adopt: (descriptor) => onConnection(adopted(descriptor)),
   });
-  const { port, stop } = accepting;
   const late = new LateTicks(LOOK_MS);
   const looking = setInterval(() => {
     const nowMs = performance.now();
@@ -51,10 +50,8 @@ async function listen({ onRequest, ...options }: ListenOptions): Promise<Listeni
     for (const connection of connections.values()) connection.look(nowMs);
   }, LOOK_MS).unref();
   return {
-    port,
+    accepting,
     problem: null,
-    connections: accepting.connections,
-    stop,
     close() {
       clearInterval(looking);
       for (const socket of connections.keys()) socket.destroy();

@@ -238,12 +238,9 @@ async function listen(library: UwsModule, { onRequest, ...options }: ListenOptio
     listen: async (host, port) => openSocket(library, app, { host, port }),
     adopt: (descriptor) => void app.adoptSocket(descriptor),
   });
-  const { port, connections, stop } = accepting;
   return {
-    port,
+    accepting,
     problem: isUnguarded ? UNGUARDED : null,
-    connections,
-    stop,
     close() {
       app.close();
     },
