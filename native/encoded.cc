@@ -24,7 +24,7 @@ bool IsHex(uint8_t byte) { return (byte >= '0' && byte <= '9') || ((byte | 0x20)
 // By so many bytes a text is known.
 constexpr size_t kHead = 512;
 
-// How many bytes a line has, and where the next one begins. Nothing: it is the last one.
+// How many bytes a line has, and where the next one begins. Blanks at its end, which are zeros, may be missing. Nothing: there is none.
 struct Line {
   uint8_t bytes;
   Bytes letters;
@@ -33,12 +33,12 @@ struct Line {
 std::optional<Line> LineAt(Bytes bytes, size_t at) {
   if (at >= bytes.size()) return std::nullopt;
   const uint8_t count = (bytes[at] - ' ') & 0x3f;
-  const size_t letters = static_cast<size_t>(count + 2) / 3 * 4;
-  if (count == 0 || bytes.size() - at <= letters) return std::nullopt;
-  const Bytes rest = bytes.subspan(at + 1 + letters);
-  const auto end = std::find(rest.begin(), rest.end(), '\n');
-  if (end == rest.end()) return std::nullopt;
-  return Line{count, bytes.subspan(at + 1, letters), static_cast<size_t>(end - rest.begin()) + at + letters + 2};
+  const auto end = std::find(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.end(), '\n');
+  const auto size = static_cast<size_t>(end - bytes.begin()) - at;
+  Bytes line = bytes.subspan(at, size);
+  if (!line.empty() && line.back() == '\r') line = line.first(size - 1);
+  if (count == 0 || end == bytes.end() || line.empty() || TextOf(line) == "end") return std::nullopt;
+  return Line{count, line.subspan(1, std::min(line.size() - 1, static_cast<size_t>(count + 2) / 3 * 4)), at + size + 1};
 }
 
 // Programs that open archives have their magic as well. A 7z has a sum of its first header, a cabinet its version.
@@ -271,8 +271,8 @@ streams::End DecodeUuencoded(Bytes data, streams::Output& output) {
   std::array<uint8_t, 63> decoded;
   size_t at = 0;
   for (std::optional<Line> line = LineAt(data, at); line; line = LineAt(data, at)) {
-    const auto value = [&line](size_t index) { return static_cast<uint32_t>(line->letters[index] - ' ') & 0x3f; };
-    for (size_t group = 0; group < line->letters.size() / 4; group++) {
+    const auto value = [&line](size_t index) { return index < line->letters.size() ? static_cast<uint32_t>(line->letters[index] - ' ') & 0x3f : 0; };
+    for (size_t group = 0; group < (line->bytes + 2U) / 3; group++) {
       const size_t first = 4 * group;
       const uint32_t bits = value(first) << 18 | value(first + 1) << 12 | value(first + 2) << 6 | value(first + 3);
       for (size_t byte = 0; byte < 3; byte++) decoded[3 * group + byte] = static_cast<uint8_t>(bits >> (16 - 8 * byte));

@@ -23,7 +23,10 @@ constexpr Format kFormats[] = {
     {0, std::string_view("\x89LZO\0\r\n\x1a\n", 9), "lzop"},
     {0, "LRZI", "lrzip"},
     {0, "7kSt", "zpaq"},
+    {0, "zPQ\x01", "zpaq"},
+    {0, "zPQ\x02", "zpaq"},
     {7, "**ACE**", "ACE"},
+    {7, "-sqx-", "SQX"},
     {20, "\xdc\xa7\xc4\xfd", "ZOO"},
     {0, "StuffIt (c)", "StuffIt"},
     {0, "StuffIt!", "StuffIt"},
@@ -107,6 +110,41 @@ constexpr Format kFormats[] = {
     {0, "ISc(", "InstallShield"},
     {0, std::string_view("ITOLITLS\x01\0\0\0", 12), "Microsoft Help 2"},
     {0, "\x8f\xaf\xac\x84", "PPMd"},
+    {0, std::string_view("GRZipII\0", 8), "GRZip"},
+    {0, std::string_view("LZX\0", 4), "LZX"},
+    {0, "BH\x05\x07", "BlakHole"},
+    {0, "PP20", "PowerPacker"},
+    {0, "HG10", "Mercurial bundle"},
+    {0, "HG20", "Mercurial bundle"},
+    {0, std::string_view("flatpak\0", 8), "Flatpak"},
+    {0, std::string_view("mozLz40\0", 8), "mozLz4"},
+    {8, "nix-archive-1", "Nix archive"},
+    {0, "XBSTCK01", "xbstream"},
+    {0, std::string_view("VMA\0", 4), "VMA"},
+    {0, "FsArCh_", "FSArchiver"},
+    {0, "partclone-image", "Partclone"},
+    {0, "PaRtImAgE-VoLuMe", "Partimage"},
+    {0, std::string_view("\0ntfsclone-image", 16), "ntfsclone"},
+    {0, "EVF2\r\n\x81", "EWF"},
+    {0, std::string_view("AFF10\r\n\0", 8), "AFF"},
+    {0, "CISO", "CSO"},
+    {0, "ZISO", "CSO"},
+    {0, "MComprHD", "CHD"},
+    {0, std::string_view("ECM\0", 4), "ECM"},
+    {4096, "gDla", "Android super"},
+    {40, "_FVH", "UEFI"},
+    {4096, std::string_view("\xfc\x4e\x2b\xa9\x01\0\0\0", 8), "RAID"},
+    {32'768, "JFS1", "JFS"},
+    {9'564, std::string_view("\x54\x19\x01\0", 4), "UFS"},
+    {66'908, "\x19\x01\x54\x19", "UFS"},
+    {3, std::string_view("ReFS\0\0\0\0", 8), "ReFS"},
+    {65'536, "ReIsEr4", "ReiserFS"},
+    {8'192, "\x49\xe8\x95\xf9\xc5\xe9\x53\xfa", "HPFS"},
+    {65'536, "\x01\x16\x19\x70", "GFS2"},
+    {8'192, "OCFSV2", "OCFS2"},
+    {4'120, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", "bcachefs"},
+    {544, "1SFB", "BeFS"},
+    {1024, std::string_view("\x02\0\0\0\0\0\x34\x34", 8), "NILFS2"},
 };
 
 // The head of an archive or of an image has bytes that text doesn't have.
@@ -192,6 +230,43 @@ bool IsFat(Bytes bytes) {
   return has_tables && (bytes[21] == 0xf0 || bytes[21] >= 0xf8);
 }
 
+// A superblock whose mark has two bytes, behind numbers of blocks that must fit each other. Version 3 has wider fields before it.
+bool IsMinix(Bytes bytes) {
+  constexpr size_t kSuperblock = 1024;
+  if (bytes.size() < 2 * kSuperblock) return false;
+  const Bytes block = bytes.subspan(kSuperblock);
+  constexpr uint16_t kMarks[] = {0x137f, 0x138f, 0x2468, 0x2478};
+  const bool is_old = std::find(std::begin(kMarks), std::end(kMarks), Half(block, 16)) != std::end(kMarks);
+  if (!is_old && Half(block, 24) != 0x4d5a) return false;
+  const size_t maps = is_old ? 4 : 6;
+  const uint32_t inodes = Half(block, maps);
+  const uint32_t zones = Half(block, maps + 2);
+  return Half(block, 0) > 0 && inodes > 0 && zones > 0 && Half(block, maps + 4) > inodes + zones && Half(block, maps + 6) == 0;
+}
+
+// ARC of SEA, and PAK: members, each with a method and a name that ends with a zero, up to one of the method 0. Two bytes are no magic, so all of them must be there.
+bool IsArc(Bytes bytes) {
+  constexpr uint8_t kMark = 0x1a;
+  constexpr uint8_t kMethodMost = 11;
+  constexpr size_t kName = 13;
+  constexpr size_t kHead = 29;
+  bool has_member = false;
+  for (Bytes rest = bytes; rest.size() >= 2 && rest[0] == kMark && rest[1] <= kMethodMost;) {
+    if (rest[1] == 0) return has_member;
+    if (rest.size() < kHead) return false;
+    const std::string_view name = TextOf(rest).substr(2, kName);
+    const size_t end = name.find('\0');
+    if (end == 0 || end == name.npos || !IsText(rest.subspan(2, end))) return false;
+    // The oldest method has no second size.
+    const size_t head = rest[1] == 1 ? kHead - 4 : kHead;
+    const uint32_t size = Word(rest, 15);
+    if (size > rest.size() - head) return false;
+    has_member = true;
+    rest = rest.subspan(head + size);
+  }
+  return false;
+}
+
 // A byte that says whether a filter for programs follows, and then what `.lzma` has.
 bool IsLzma86(Bytes bytes) {
   if (bytes.empty() || bytes[0] > 1) return false;
@@ -228,6 +303,8 @@ const char* NameOf(Bytes bytes) {
   if (IsLzma86(bytes)) return "LZMA86";
   if (IsExt(bytes)) return "ext";
   if (IsHfs(bytes)) return "HFS";
+  if (IsMinix(bytes)) return "Minix";
+  if (IsArc(bytes)) return "ARC";
   return IsFat(bytes) ? "FAT" : nullptr;
 }
 

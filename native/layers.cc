@@ -28,8 +28,14 @@ constexpr size_t kMarksKept = 16;
 
 bool IsOpenedByLibclamav(Kind kind) { return kind == Kind::kGzip || kind == Kind::kBzip2 || kind == Kind::kXz; }
 
-// Compound files, XAR, zip: libclamav opens these as well, and nothing is compressed that lies in them.
-bool BeginsFiles(Bytes bytes) { return Has(bytes, 0, "\xd0\xcf\x11\xe0") || Has(bytes, 0, "xar!") || Has(bytes, 0, "PK"); }
+// A compound file, by the name of the entry that its directory begins with: libclamav opens it, and nothing is compressed that lies in it.
+bool IsCompound(Bytes bytes) {
+  constexpr size_t kHead = 512;
+  constexpr uint16_t kSectorBitsMost = 12;
+  if (bytes.size() < kHead || !Has(bytes, 0, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") || Half(bytes, 30) > kSectorBitsMost) return false;
+  const uint64_t directory = (uint64_t{Word(bytes, 48)} + 1) << Half(bytes, 30);
+  return Has(bytes, static_cast<size_t>(directory), std::string_view("R\0o\0o\0t", 7));
+}
 
 // A second stream begins with the block that its first one would have, or with its end.
 bool HasMoreBzip2(Bytes bytes) {
@@ -88,7 +94,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   again_below_ = kNowhere;
   if (bytes.size() < kSmallest) return;
   // By its first bytes: others anybody can put anywhere.
-  bool is_container = BeginsFiles(bytes);
+  bool is_container = IsCompound(bytes);
   if (const Kind kind = streams::KindOf(bytes); kind != Kind::kNone) {
     is_container = !streams::MayBeOther(kind, bytes);
     NoteStreams(kind, level, bytes);
@@ -105,8 +111,9 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   NoteImage(level, bytes);
   NoteVolume(level, bytes);
   NotePartitions(bytes);
-  if (Has(bytes, 0, "PK")) return NoteZip(level, bytes);
-  NoteMarked(level, bytes, is_container);
+  // A script may begin so as well, and stand before, in or behind a zip.
+  const bool begins_zip = Has(bytes, 0, "PK") && NoteZip(level, bytes);
+  if (!begins_zip) NoteMarked(level, bytes, is_container);
 }
 
 void Layers::NoteArchive(const archives::Archive& archive) {
@@ -209,9 +216,25 @@ void Layers::UnpackStreams(Kind kind, Bytes bytes) {
   Add(std::move(held));
 }
 
-void Layers::NoteZip(uint32_t level, Bytes bytes) {
+bool Layers::NoteZip(uint32_t level, Bytes bytes) {
   const zip::Reading reading = zip::Read(bytes, limits_.max_files);
-  if (!reading.is_zip) return;
+  if (!reading.is_zip) return false;
+  NoteMembers(level, bytes, reading);
+  // Where other bytes stand first, all of them are looked at together.
+  if (!Has(bytes, 0, "PK")) return true;
+  for (const Bytes& piece : reading.between) {
+    Held held;
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    if (!output.Put(piece)) {
+      NoteEnd(output.stopped(), "zip");
+      return true;
+    }
+    Add(std::move(held));
+  }
+  return true;
+}
+
+void Layers::NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& reading) {
   if (reading.is_cut) Mark(kTruncated);
   if (reading.is_too_many) Mark(std::string(kLimit) + "MaxFiles");
   if (!reading.contradiction.empty()) MarkIncomplete("a zip can be read in several ways: " + reading.contradiction);

@@ -132,10 +132,11 @@ class Layers {
   void NotePartitions(Bytes bytes);
   void NoteVolume(uint32_t level, Bytes bytes);
   void NoteArchive(const archives::Archive& archive);
-  // The next two: whether it is one.
+  // The next three: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);
   bool NoteListed(uint32_t level, Bytes bytes);
-  void NoteZip(uint32_t level, Bytes bytes);
+  bool NoteZip(uint32_t level, Bytes bytes);
+  void NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& reading);
   void NoteMarked(uint32_t level, Bytes bytes, bool is_container);
   void NoteSpelled(Bytes bytes, const encoded::Finder& encoded);
   void NoteMessage(Bytes bytes);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// [MS-CAB] 2; TECHNOTE.TXT of ARJ 2.78; LHA's headers of the levels 0 to 3; compiled help by its magic and version.
+// [MS-CAB] 2; TECHNOTE.TXT of ARJ 2.78; LHA's headers of the levels 0 to 3; compiled help by its magic and version; XAR's list of contents.
 #include "listed.h"
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <cstring>
 #include <string_view>
+
+#include "streams.h"
 
 namespace sluice::listed {
 namespace {
@@ -94,6 +98,44 @@ Reading ReadLha(Bytes bytes) {
   return reading;
 }
 
+uint64_t NumberIn(std::string_view element, std::string_view tag) {
+  const size_t at = std::min(element.find(tag), element.size());
+  const std::string_view digits = element.substr(std::min(at + tag.size(), element.size()));
+  uint64_t number = kAnySize;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return number;
+}
+
+// Those of files and of their attributes, each as it is or by zlib or LZMA. By other methods libclamav hands it on packed.
+void AddXarSizes(std::string_view list, std::string_view begin, std::string_view end, Reading& reading) {
+  for (size_t at = list.find(begin); at != list.npos; at = list.find(begin, at)) {
+    const std::string_view element = list.substr(at, list.find(end, at) - at);
+    at += element.size();
+    const bool has_data = element.find("<length>") != element.npos;
+    const bool is_unpacked = element.find("/x-gzip\"") != element.npos || element.find("/x-lzma\"") != element.npos;
+    if (has_data) reading.sizes.push_back(NumberIn(element, is_unpacked ? "<size>" : "<length>"));
+  }
+}
+
+// A header with the list in zlib behind it. libclamav stops at the first thing that it doesn't expect there.
+bool IsXar(Bytes bytes) { return Has(bytes, 0, "xar!") && Has(bytes, 6, std::string_view("\0\1", 2)); }
+
+Reading ReadXar(Bytes bytes) {
+  constexpr uint64_t kListMost = 16 << 20;
+  constexpr std::chrono::seconds kPatience{1};
+  Reading reading;
+  Held held;
+  streams::Output output(&held, kListMost, streams::Clock::now() + kPatience);
+  const size_t header = std::min<size_t>(size_t{bytes[4]} << 8 | bytes[5], bytes.size());
+  const streams::End end = streams::UnpackZlib(bytes.subspan(header), output);
+  const std::string_view list = TextOf(held.bytes());
+  // What may hide an element, or make one.
+  reading.is_damaged = end != streams::End::kWhole || list.find("<toc") == list.npos || list.find("<!") != list.npos;
+  AddXarSizes(list, "<data", "</data>", reading);
+  AddXarSizes(list, "<ea", "</ea>", reading);
+  return reading;
+}
+
 }  // namespace
 
 Reading Read(Bytes bytes) {
@@ -101,6 +143,7 @@ Reading Read(Bytes bytes) {
   if (Has(bytes, 0, "MSCF") && (Has(bytes, 4, std::string_view("\0\0\0\0", 4)) || Has(bytes, 24, "\3\1"))) return ReadCabinet(bytes);
   // The version behind it is small.
   if (Has(bytes, 0, "ITSF") && Has(bytes, 5, std::string_view("\0\0\0", 3))) return {{kAnySize}, false, false, false};
+  if (IsXar(bytes)) return ReadXar(bytes);
   if (IsLha(bytes)) return ReadLha(bytes);
   return IsArj(bytes) ? ReadArj(bytes) : Reading();
 }

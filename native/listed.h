@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the directories of cabinets, of ARJ and LHA archives and of compiled help say that there is. libclamav passes over a member that it can't unpack.
+// What the directories of cabinets, of ARJ, LHA and XAR archives and of compiled help say that there is. libclamav passes over a member that it can't unpack.
 #pragma once
 
 #include <cstdint>

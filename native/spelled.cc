@@ -254,7 +254,8 @@ std::optional<Run> Finder::ReadNumbers(size_t from) {
   // What stands before the first number may be a part of something else.
   size_t start = BackFrom(bytes_, from, read_, may);
   for (read_ = spelled::ReadNumbers(bytes_, start, put); read_ <= from && start < bytes_.size(); read_ = spelled::ReadNumbers(bytes_, start, put)) {
-    start = std::max(read_, start) + 1;
+    // What stands between numbers alone begins none.
+    start = std::max(BehindWords(bytes_, start), std::max(read_, start) + 1);
     decimals = hexadecimals = Counter();
     is_decimal = is_hexadecimal = true;
   }

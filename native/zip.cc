@@ -251,6 +251,7 @@ class Reader {
   void ReadGap(const size_t start, const size_t end) {
     // By where their data begins, which of `all_` have their sizes behind them. Only what is stored doesn't say by itself where it ends.
     std::unordered_map<size_t, size_t> unsized;
+    size_t free = start;
     for (size_t at = start; !reading_.is_too_many;) {
       const std::optional<size_t> found = Find(bytes_, at, end, kLocal);
       if (!found) break;
@@ -260,6 +261,8 @@ class Reader {
       const bool has_size = (local->flags & kSizesBehindFlag) == 0 && local->packed != kIn64;
       const bool fits = has_size && end - local->data >= local->packed;
       const size_t data_end = fits ? local->data + local->packed : end;
+      PutBetween(free, *found);
+      free = std::max(free, data_end);
       // Without any directory libclamav goes from one header to the next.
       opens_all_ = false;
       const bool has_end = (local->flags & kHasEndFlag) != 0 || !has_size;
@@ -267,7 +270,15 @@ class Reader {
       Put({local->method, (local->flags & kEncryptedFlag) != 0, has_end, local->data, data_end, local->unpacked, fits}, false);
       at = fits ? data_end : local->data;
     }
+    PutBetween(free, end);
     EndUnsized(start, end, unsized);
+  }
+
+  // Sizes behind the data of a member are shorter. Where members are too many, those that were not read would lie there.
+  void PutBetween(size_t start, size_t end) {
+    constexpr size_t kLeast = 66;
+    if (reading_.is_too_many || end < start + kLeast || reading_.between.size() > members_max_) return;
+    reading_.between.push_back(bytes_.subspan(start, end - start));
   }
 
   void EndUnsized(size_t at, size_t end, std::unordered_map<size_t, size_t>& unsized) {

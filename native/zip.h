@@ -39,6 +39,8 @@ struct Reading {
   std::vector<Member> members;
   // What it opens, unless the data is damaged: it passes over that in silence.
   std::vector<Member> opened;
+  // What lies before, between and behind its members and directories, if that is more than a few bytes.
+  std::vector<Bytes> between;
   // Why a tool may see something else in it; empty: none does.
   std::string contradiction;
 };

@@ -1,0 +1,141 @@
+// What a content begins with proves nothing alone: a script may begin as an archive does, and stand beside one. Lists of contents that libclamav gives up are a 422.
+import { deflateSync } from 'node:zlib';
+import t from 'tap';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { eicar } from '../fixtures/samples.js';
+import { load } from '../native/engine.js';
+import { verdictOf } from './compare.js';
+import { compressors, zipOf } from './packers.js';
+
+const wanted = eicar();
+const script = Buffer.from(`<script>eval(atob("${wanted.toString('base64')}"))</script>\n`);
+const harmless = { name: 'harmless.txt', content: Buffer.from('harmless text of a few words\n'.repeat(20)) };
+const plain = zipOf([harmless, harmless]);
+const directory = plain.indexOf('PK\x01\x02');
+const compound = Buffer.alloc(1024);
+compound.write('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1', 'latin1');
+
+/** Bytes at their places among zeros. */
+function marked(...marks: readonly [at: number, mark: string][]): Buffer {
+  const bytes = Buffer.alloc(68_000);
+  for (const [at, mark] of marks) bytes.write(mark, at, 'latin1');
+  return bytes;
+}
+
+function xar(elements: string, heap: Buffer): Buffer {
+  const list = Buffer.from(`<?xml version="1.0" encoding="UTF-8"?><xar><toc>${elements}</toc></xar>`);
+  const packed = deflateSync(list);
+  const header = Buffer.alloc(28);
+  header.write('xar!\0\x1c\0\x01', 'latin1');
+  header.writeBigUInt64BE(BigInt(packed.length), 8);
+  header.writeBigUInt64BE(BigInt(list.length), 16);
+  return Buffer.concat([header, packed, heap]);
+}
+
+function xarOf(content: Buffer, size: number, style: string, before = ''): Buffer {
+  const data = `<length>${content.length}</length><offset>0</offset><size>${size}</size><encoding style="application/${style}"/>`;
+  return xar(`<file id="1"><name>a.com</name><type>file</type>${before}<data>${data}</data></file>`, content);
+}
+
+const packed = deflateSync(wanted);
+const damaged = Buffer.from(packed).fill(0xff, 30, 36);
+const notAll = 'incomplete: engine has not unpacked all of the compressed data';
+
+/** A member by the method 2, which is as it is, and the end. */
+function arc(name: string, content: Buffer, end = '\x1a\0'): Buffer {
+  const header = Buffer.alloc(29);
+  header.write(`\x1a\x02${name}`, 'latin1');
+  header.writeUInt32LE(content.length, 15);
+  header.writeUInt32LE(content.length, 25);
+  return Buffer.concat([header, content, Buffer.from(end, 'latin1')]);
+}
+
+const minix = '\x60\x01\x00\x04\x01\0\x01\0\x0f\0\0\0\0\x1c\x08\x10';
+const wide = '\x60\x01\0\0\0\0\x01\0\x01\0\x0f\0\0\0\0\0\0\0\0\x7f\0\x04\0\0\x5a\x4d';
+/** Members of which lines end with many zeros, whose letters are blanks. */
+const stored = zipOf([
+  { name: 'zeros.bin', content: Buffer.alloc(900), method: 0 },
+  { name: 'wanted.com', content: wanted, method: 0 },
+]);
+const lines = Array.from({ length: Math.ceil(stored.length / 45) }, (_, index) => {
+  const line = stored.subarray(45 * index, 45 * index + 45);
+  const bits = Buffer.concat([line, Buffer.alloc(2)]);
+  const letters = Array.from({ length: 4 * Math.ceil(line.length / 3) }, (_, at) =>
+    String.fromCharCode(0x20 + ((bits.readUIntBE(3 * (at >> 2), 3) >> (18 - 6 * (at & 3))) & 0x3f)),
+  );
+  return `${String.fromCharCode(0x20 + line.length)}${letters.join('')}`.trimEnd();
+});
+
+const verdicts: Record<string, [string, Buffer]> = {
+  'a script that begins as a zip does': ['infected', Buffer.concat([Buffer.from('PK="";'), script])],
+  'a script that begins as a member of a zip does': ['infected', Buffer.concat([Buffer.from('PK\x03\x04'), script])],
+  'a script that begins as a XAR does': ['infected', Buffer.concat([Buffer.from('xar!'), script])],
+  'a page behind the mark of a compound file': ['infected', Buffer.concat([compound, script])],
+  'a stream behind such letters': ['infected', Buffer.concat([Buffer.from('PK#!/bin/sh\n'), compressors.gz(wanted)])],
+  'a page before a zip': ['infected', Buffer.concat([Buffer.from('PK'), script, plain])],
+  'a page behind a zip': ['infected', Buffer.concat([plain, script])],
+  'a page as the comment of a zip': ['infected', zipOf([harmless], { comment: script })],
+  'a page between members and directory': [
+    'infected',
+    Buffer.concat([zipOf([harmless]).subarray(0, -22), script, plain]),
+  ],
+  'a zip with zeros behind it': ['clean', Buffer.concat([plain, Buffer.alloc(5000)])],
+  'a zip without its end': ['clean, truncated', plain.subarray(0, directory)],
+  'a XAR': ['infected', xarOf(packed, wanted.length, 'x-gzip')],
+  'a XAR by bzip2': ['infected', xarOf(compressors.bz2(wanted), wanted.length, 'x-bzip2')],
+  'a XAR of a text': ['clean', xarOf(deflateSync(harmless.content), harmless.content.length, 'x-gzip')],
+  'a XAR of a text by xz': ['clean', xarOf(compressors.xz(harmless.content), harmless.content.length, 'x-xz')],
+  'a XAR of an empty file': ['clean', xar('<file id="1"><name>a</name><type>file</type></file>', Buffer.alloc(0))],
+  'a XAR with an attribute before the file': [
+    notAll,
+    xarOf(wanted, wanted.length, 'octet-stream', '<ea><name>a</name></ea>'),
+  ],
+  'a XAR whose file is damaged': [notAll, xarOf(damaged, wanted.length, 'x-gzip')],
+  'a XAR that is cut off': [notAll, xarOf(packed, wanted.length, 'x-gzip').subarray(0, -packed.length)],
+  'a XAR whose list is damaged': [
+    'incomplete: damaged archive data',
+    xarOf(packed, wanted.length, 'x-gzip').fill(0xff, 60, 64),
+  ],
+  'a XAR whose list may hide something': [
+    'incomplete: damaged archive data',
+    xarOf(harmless.content, harmless.content.length, 'octet-stream', '<!-- -->'),
+  ],
+  ARC: ['incomplete: engine cannot unpack ARC', arc('WANTED.COM', wanted)],
+  'an ARC without its end': ['clean', arc('WANTED.COM', wanted, 'ab')],
+  'ARC with a control character in a name': ['clean', arc('WANTED\x01', wanted)],
+  SQX: ['incomplete: engine cannot unpack SQX', marked([7, '-sqx-'])],
+  Minix: ['incomplete: engine cannot unpack Minix', marked([1024, `${minix}\x7f\x13`])],
+  'Minix with long names': ['incomplete: engine cannot unpack Minix', marked([1024, `${minix}\x8f\x13`])],
+  'Minix of version 3': ['incomplete: engine cannot unpack Minix', marked([1024, wide])],
+  'the two bytes of Minix': ['clean', marked([1040, '\x7f\x13'])],
+  JFS: ['incomplete: engine cannot unpack JFS', marked([32_768, 'JFS1'])],
+  UFS: ['incomplete: engine cannot unpack UFS', marked([66_908, '\x19\x01\x54\x19'])],
+  NILFS2: ['incomplete: engine cannot unpack NILFS2', marked([1024, '\x02\0\0\0\0\0\x34\x34'])],
+  Flatpak: ['incomplete: engine cannot unpack Flatpak', marked([0, 'flatpak\0'])],
+  'Nix archive': ['incomplete: engine cannot unpack Nix archive', marked([8, 'nix-archive-1'])],
+  'words that begin as formats do': ['clean', Buffer.from('HG10 and PP20, CISO and ZISO, zPQ and BH are words\n')],
+  'an encrypted package of Windows': ['clean, encrypted', marked([0, 'EXPH\x64'])],
+  'an encrypted bundle of Windows': ['clean, encrypted', marked([0, 'EXBH\x64'])],
+  'a word that begins so': ['clean', Buffer.from('EXPHASE is a word\n')],
+  'a vault of Ansible': ['clean, encrypted', Buffer.from('$ANSIBLE_VAULT;1.1;AES256\n3334\n')],
+  'uuencode without the blanks at the ends of lines': [
+    'infected',
+    Buffer.from(`begin 644 a.zip\n${lines.join('\n')}\n\`\nend\n`),
+  ],
+  'the same with other ends of lines': [
+    'infected',
+    Buffer.from(`begin 644 a.zip\r\n${lines.join('\r\n')}\r\n\`\r\nend\r\n`),
+  ],
+};
+
+t.test('a content is looked at whatever it begins with', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, [verdict, bytes]] of Object.entries(verdicts)) t.equal(verdictOf(bytes), verdict, what);
+});
+
+t.test('what begins again and again takes no longer for that', async (t) => {
+  await load(t, [ownSignaturesDirectory], { maxScanTimeMs: 3000 });
+  t.equal(verdictOf(xar('<data'.repeat(2_000_000), script)), 'infected', 'elements of a list');
+  const unit = `${'('.repeat(512)}99999999${' '.repeat(24)}`;
+  t.equal(verdictOf(Buffer.concat([Buffer.alloc(9 << 20, unit), script])), 'infected');
+});
