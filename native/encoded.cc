@@ -114,6 +114,9 @@ void Finder::Meet(const marks::Mark& mark) {
     case marks::Kind::kTar:
       AddTar(mark.at);
       return;
+    case marks::Kind::kEncodedScript:
+      AddScript(mark.at);
+      return;
     case marks::Kind::kQuoted:
       CheckQuoted(mark.at);
       return;
@@ -172,6 +175,12 @@ void Finder::AddTar(size_t at) {
   if (size == 0) return;
   tar_end_ = at + size;
   AddArchive(at, size);
+}
+
+// Up to the next one. libclamav decodes the first one where it begins a content, and in pages it makes all letters small.
+void Finder::AddScript(size_t at) {
+  constexpr std::string_view kBegin = "#@~^";
+  AddArchive(at, std::min(TextOf(bytes_).find(kBegin, at + 1), bytes_.size()) - at);
 }
 
 // The word may be shortened to its first letter, and has a second name.

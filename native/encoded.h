@@ -51,6 +51,7 @@ class Finder {
   void FindCommand(size_t at);
   void AddQuoted(size_t start, size_t end);
   void AddTar(size_t at);
+  void AddScript(size_t at);
   void CheckQuoted(size_t at);
 
   const Bytes bytes_;

@@ -30,7 +30,7 @@ constexpr Sign kSigns[][4] = {
     {{"\nbegin ", 0, Kind::kUuencoded, 1}, {"\x04\x22\x4d\x18", 0, Kind::kStream}},
     {{{"MSCF\0\0\0\0", 8}, 2, Kind::kCabinet}, {"1AY&SY", 2, Kind::kStream, -4}, {"-----BEGIN ", 8, Kind::kBase64}},
     {{"PK\3\4", 1, Kind::kZipMember}, {"PK\5\6", 1, Kind::kZipEnd}, {{"\0ustar", 6}, 1, Kind::kTar, -256}, {"MEI\014\013\012\013\016", 6, Kind::kPyInstaller}},
-    {{"<chunk>", 0, Kind::kBase64}, {"quoted-printable", 6, Kind::kQuoted, 0, true}, {" -e", 1, Kind::kCommand, 1, true}},
+    {{"<chunk>", 0, Kind::kBase64}, {"quoted-printable", 6, Kind::kQuoted, 0, true}, {" -e", 1, Kind::kCommand, 1, true}, {"#@~^", 2, Kind::kEncodedScript}},
 };
 
 // The bit in which a letter differs from its capital.

@@ -27,6 +27,8 @@ enum class Kind : uint8_t {
   kRar,
   // Files that PyInstaller has put behind a program.
   kPyInstaller,
+  // A script as Microsoft's Script Encoder writes it.
+  kEncodedScript,
   kZipMember,
   kZipEnd,
 };

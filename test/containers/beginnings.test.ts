@@ -37,6 +37,10 @@ function xarOf(content: Buffer, size: number, style: string, before = ''): Buffe
   return xar(`<file id="1"><name>a.com</name><type>file</type>${before}<data>${data}</data></file>`, content);
 }
 
+/** What Microsoft's Script Encoder makes of a script that decodes the test file. */
+const encoded =
+  '#@~^awAAAA==n7lsvlDW4vJq9.hq#b^p3o5\x7fy"^jww5gP}W`sWwH!H9nK[,x3.xpToUS.Hi5jX25#x2J`s}.2^\x7fU#9jjzF`I#H`Sj\\BKAjtx3LDUZK\'E#b@&dCEAAA==^#~@';
+
 const packed = deflateSync(wanted);
 const damaged = Buffer.from(packed).fill(0xff, 30, 36);
 const notAll = 'incomplete: engine has not unpacked all of the compressed data';
@@ -100,6 +104,15 @@ const verdicts: Record<string, [string, Buffer]> = {
     'incomplete: damaged archive data',
     xarOf(harmless.content, harmless.content.length, 'octet-stream', '<!-- -->'),
   ],
+  'an encoded script': ['infected', Buffer.from(encoded)],
+  'an encoded script behind other lines': ['infected', Buffer.from(`var a = 1;\n${encoded}`)],
+  'an encoded script behind another one': ['infected', Buffer.from(`#@~^AAAAAA==AAAAAA==^#~@${encoded}`)],
+  'an encoded script without its end': ['infected', Buffer.from(`var a = 1;\n${encoded.slice(0, -12)}`)],
+  'an encoded script in a page': [
+    'infected',
+    Buffer.from(`<html><script language="JScript.Encode">${encoded}</script></html>`),
+  ],
+  'beginnings of encoded scripts': ['clean', Buffer.alloc(400, '#@~^')],
   ARC: ['incomplete: engine cannot unpack ARC', arc('WANTED.COM', wanted)],
   'an ARC without its end': ['clean', arc('WANTED.COM', wanted, 'ab')],
   'ARC with a control character in a name': ['clean', arc('WANTED\x01', wanted)],
