@@ -118,6 +118,8 @@ const exceptions: Readonly<Record<string, readonly [text: string, uws: number | 
   'a length beside chunks': [post('Content-Length: 3\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'), 400, 400],
   'chunks with a trailer': [inChunks('3\r\nabc\r\n0\r\nX-API-KEY: a\r\n\r\n'), 505, 200],
   'broken chunks': [inChunks('zz\r\n'), 400, 400],
+  'chunks whose lines end in LF alone': [inChunks('3\nabc\n0\n\n'), 200, 400],
+  'chunks with other bytes in the place of a line end': [inChunks('3\r\nabcXX0\r\n\r\n'), 200, 400],
   'more headers than are taken': [get('/echo', 'A: b\r\n'.repeat(120)), 431, 431],
   'two hosts behind a header without a name': [get('/echo', ': b\r\nHost: b\r\n'), 200, 400],
   'a header block of more than 16 KB': [get('/echo', `A: ${'b'.repeat(17_000)}\r\n`), 431, 431],
@@ -126,6 +128,7 @@ const exceptions: Readonly<Record<string, readonly [text: string, uws: number | 
 const unanswered: Readonly<Record<string, readonly [text: string, node: number]>> = {
   'no version': ['GET /echo\r\n\r\n', 505],
   'no header': ['GET /echo HTTP/1.1\r\n\r\n', 400],
+  'an empty line before the request': [`\r\n${get('/echo')}`, 200],
   'a header line that is none': [get('/echo', 'A : b\r\n'), 400],
   'chunks with an extension': [inChunks('3;a=b\r\nabc\r\n0\r\n\r\n'), 200],
   'a folded header': [get('/echo', 'A: b\r\n c\r\n'), 400],
