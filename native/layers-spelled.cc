@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What scripts and pages spell as numbers or letters, and what they pack before they spell it.
+#include <string_view>
 #include <utility>
 
 #include "base64.h"
@@ -16,8 +17,9 @@ constexpr size_t kAlone = 256;
 }  // namespace
 
 void Layers::NoteSpelled(Bytes bytes, const encoded::Finder& encoded) {
-  // Of RTF libclamav reads the digits itself.
-  if (!encoded::IsText(bytes) || Has(bytes, 0, "{\\rt")) return;
+  // Of RTF libclamav reads the digits itself. A page may begin so as well.
+  const bool is_rtf = Has(bytes, 0, "{\\rt") && TextOf(bytes).find('<') == std::string_view::npos;
+  if (!encoded::IsText(bytes) || is_rtf) return;
   spelled::Finder finder(bytes);
   Held rest;
   streams::Output to_rest(&rest, now_.bytes_left, deadline_);

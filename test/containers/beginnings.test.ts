@@ -74,6 +74,7 @@ const verdicts: Record<string, [string, Buffer]> = {
   'a script that begins as a zip does': ['infected', Buffer.concat([Buffer.from('PK="";'), script])],
   'a script that begins as a member of a zip does': ['infected', Buffer.concat([Buffer.from('PK\x03\x04'), script])],
   'a script that begins as a XAR does': ['infected', Buffer.concat([Buffer.from('xar!'), script])],
+  'a page that begins as RTF does': ['infected', Buffer.from(`{\\rt<script>x="${wanted.toString('hex')}"</script>`)],
   'a page behind the mark of a compound file': ['infected', Buffer.concat([compound, script])],
   'a stream behind such letters': ['infected', Buffer.concat([Buffer.from('PK#!/bin/sh\n'), compressors.gz(wanted)])],
   'a page before a zip': ['infected', Buffer.concat([Buffer.from('PK'), script, plain])],
