@@ -1,9 +1,10 @@
 // A Postgres with a synchronous standby, and what a manager of the two does: fence the primary, promote the standby, make a standby of what was the primary.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import { freePort } from '../fixtures/free-port.js';
 import { type PostgresServer, serverPassword, startPostgres } from '../fixtures/postgres.js';
+import { deployPath } from '../fixtures/proxies.js';
 import { until } from '../fixtures/until.js';
 
 /** What the check of deploy/haproxy-postgres.cfg asks for. */
@@ -56,12 +57,8 @@ export async function startPair(): Promise<Pair> {
   const name = new URL(await primary.database()).pathname.slice(1);
   const rules = join(primary.dataFolder, 'pg_hba.conf');
   writeFileSync(rules, CHECK_RULE + readFileSync(rules, 'utf8'));
-  await ask(
-    primary,
-    'CREATE ROLE haproxy_check LOGIN',
-    "ALTER SYSTEM SET wal_keep_size = '512MB'",
-    'SELECT pg_reload_conf()',
-  );
+  appendFileSync(join(primary.dataFolder, 'postgresql.conf'), readFileSync(deployPath('postgres-pair.conf')));
+  await ask(primary, 'CREATE ROLE haproxy_check LOGIN', 'SELECT pg_reload_conf()');
   const standby = await startPostgres({ port: await freePort(), standbyOf: primary.url });
   await follow(primary);
   return new Pair(primary, standby, name);

@@ -14,23 +14,23 @@ export interface Haproxy {
   start(): Promise<void>;
 }
 
-/** In front of nodes at these ports, without TLS. */
-export function frontOf(folder: string, nodes: readonly number[]): Promise<Haproxy> {
+/** In front of nodes at these addresses, without TLS. */
+export function frontOf(folder: string, nodes: readonly string[]): Promise<Haproxy> {
   return startHaproxy(folder, 'haproxy.cfg', [/bind :443 .*/, nodes]);
 }
 
-/** In front of Postgres at these ports. */
-export function databaseProxyOf(folder: string, servers: readonly number[]): Promise<Haproxy> {
+/** In front of Postgres at these addresses. */
+export function databaseProxyOf(folder: string, servers: readonly string[]): Promise<Haproxy> {
   return startHaproxy(folder, 'haproxy-postgres.cfg', [/bind :5432/, servers]);
 }
 
 async function startHaproxy(
   folder: string,
   file: string,
-  [bind, servers]: readonly [RegExp, readonly number[]],
+  [bind, servers]: readonly [RegExp, readonly string[]],
 ): Promise<Haproxy> {
   const port = await freePort();
-  const lines = servers.map((server, index) => `    server number${index} 127.0.0.1:${server}\n`);
+  const lines = servers.map((server, index) => `    server number${index} ${server}\n`);
   const text = readFileSync(deployPath(file), 'utf8')
     .replace(bind, `bind 127.0.0.1:${port}`)
     .replaceAll(/^ {4}server .*\n/gm, '');

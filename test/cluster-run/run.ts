@@ -99,7 +99,10 @@ async function startCluster(folder: string, kind: ClusterOptions['redis'], undo:
     await redis.stop();
     for (const relay of redisRelays.values()) relay.stop();
   });
-  const databaseProxy = await databaseProxyOf(folder, database.ports);
+  const databaseProxy = await databaseProxyOf(
+    folder,
+    database.ports.map((port) => `127.0.0.1:${port}`),
+  );
   undo.push(() => databaseProxy.kill());
   const throughProxy = { url: urlAt(databaseProxy.port, database.name) };
   await until(() =>
@@ -120,7 +123,7 @@ async function startCluster(folder: string, kind: ClusterOptions['redis'], undo:
   const spare = await make('spare');
   const front = await frontOf(
     folder,
-    [...nodes, spare].map(({ port }) => port),
+    [...nodes, spare].map(({ port }) => `127.0.0.1:${port}`),
   );
   undo.push(() => front.kill());
   for (const node of nodes) await node.start();
