@@ -2,6 +2,15 @@
 import { type Figures, readFigures, tableOf } from './figures.js';
 import { plannedFor } from './scale-plan.js';
 
+/** From the project's folder. */
+export const documents: readonly string[] = [
+  'README.md',
+  'docs/benchmarks.md',
+  'docs/durability.md',
+  'docs/operations.md',
+  'docs/scale.md',
+];
+
 const BLOCK = /(<!-- figures: ([a-z0-9-]+) -->\n)[\s\S]*?(\n<!-- end -->)/g;
 
 /** The document with all of its tables as the figures are now. */

@@ -2,11 +2,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { curveOf, growthOf } from './curve.js';
-import { filled } from './documents.js';
+import { documents, filled } from './documents.js';
 import { readFigures } from './figures.js';
 import { projectRoot } from './paths.js';
 
-for (const name of ['README.md', 'docs/benchmarks.md', 'docs/scale.md']) {
+for (const name of documents) {
   const path = join(projectRoot, name);
   writeFileSync(path, filled(readFileSync(path, 'utf8')));
 }

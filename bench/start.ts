@@ -23,6 +23,7 @@ const settings = z.object({
   fileHashes: z.coerce.number().int().min(0),
   rounds: z.number(),
   threads: z.number(),
+  figures: z.boolean(),
   into: z.string().optional(),
 });
 type Settings = z.infer<typeof settings>;
@@ -38,6 +39,7 @@ function readSettings(): Settings {
     .option('--file-hashes <count>', 'made-up hashes of files beside them', '2300000')
     .option('--rounds <count>', 'starts of each', whole, 3)
     .option('--threads <count>', 'scan threads of Sluice', whole, 2)
+    .option('--figures', 'keep the medians under docs/figures/, for the documents', false)
     .option('--into <dir>', 'keep the medians in this folder, as a table')
     .parse(process.argv);
   return settings.parse(command.opts());
@@ -96,7 +98,7 @@ async function measure(given: Settings, folder: string): Promise<void> {
     looks.push(await look(async () => ({ name: 'clamd', ...(await clamd()) })));
     looks.push(await look(sluice('sluice', kept)));
   }
-  if (given.into === undefined) return;
+  if (given.into === undefined && !given.figures) return;
   const rows = [...new Set(looks.map(({ name }) => name))].map((name) => {
     const own = looks.filter((one) => one.name === name);
     const of = (pick: (one: Look) => number): number => median(own.map(pick));
@@ -105,7 +107,8 @@ async function measure(given: Settings, folder: string): Promise<void> {
     return [name, ...cells, of((one) => one.mib).toFixed(0)];
   });
   const hashes = `--section-hashes ${given.sectionHashes} --file-hashes ${given.fileHashes}`;
-  const command = `npm run bench:start -- ${hashes} --rounds ${given.rounds}`;
+  const own = given.database === ownSignaturesDirectory ? '' : '--database DIR ';
+  const command = `npm run bench:start -- ${own}${hashes} --rounds ${given.rounds}`;
   writeFigures('start', { command, columns: ['', 'ready s', 'load s', 'processor s', 'MiB'], rows }, given.into);
 }
 

@@ -1,10 +1,11 @@
-// `npm run cluster -- --minutes N --faults N [--rate N] [--redis cluster|sentinels] [--only NAME] [--seed N]`: three nodes over a Redis Cluster with replicas (or one master with replicas and Sentinels) and a Postgres with a standby, HAProxy in front, under load,
+// `npm run cluster -- --minutes N --faults N [--rate N] [--redis cluster|sentinels] [--only NAME] [--seed N] [--figures NAME]`: three nodes over a Redis Cluster with replicas (or one master with replicas and Sentinels) and a Postgres with a standby, HAProxy in front, under load,
 // while each part fails in turn. Exits with 1 when a unit was given twice, a revoked key worked, a row was lost or doubled, or a failed node cost more than one retry.
 import { Command, Option } from 'commander';
+import { writeFigures } from '../../bench/figures.js';
 import { positive, whole } from '../fixtures/option-values.js';
 import { generator } from '../fixtures/random.js';
 import { faults, sentinelFaults } from './faults.js';
-import { runCluster } from './run.js';
+import { type ClusterReport, runCluster } from './run.js';
 
 const options = new Command('npm run cluster --')
   .description(
@@ -18,6 +19,7 @@ const options = new Command('npm run cluster --')
   )
   .addOption(new Option('--only <name>', 'no other fault').choices(Object.keys({ ...faults, ...sentinelFaults })))
   .option('--seed <count>', 'of what is drawn', whole, 1 + (Date.now() % 1_000_000))
+  .option('--figures <name>', 'keep them for the documents, as docs/figures/NAME.json')
   .parse()
   .opts<{
     minutes: number;
@@ -26,6 +28,7 @@ const options = new Command('npm run cluster --')
     redis: 'cluster' | 'sentinels';
     only?: string;
     seed: number;
+    figures?: string;
   }>();
 const { minutes, rate, seed, only, redis } = options;
 const all = { ...faults, ...(redis === 'sentinels' ? sentinelFaults : {}) };
@@ -49,9 +52,31 @@ const report = await runCluster({
   onLine: say,
 });
 say(JSON.stringify(report, null, 2));
+if (options.figures !== undefined) {
+  const command = `npm run cluster -- --minutes ${minutes} --faults ${asked} --rate ${rate} --redis ${redis}`;
+  writeFigures(options.figures, { command, columns: ['', 'count'], rows: rowsOf(report) });
+}
 say(
   report.problems.length === 0
     ? 'Verdict: no unit too many, no request after a revocation, no row lost or doubled.'
     : `Verdict: ${report.problems.length} problems.`,
 );
 if (report.problems.length > 0) process.exitCode = 1;
+
+function rowsOf(report: ClusterReport): string[][] {
+  const counts: readonly (readonly [string, number])[] = [
+    ['requests', report.sent],
+    ['answered scans', report.answered],
+    ['rows of the history', report.rows],
+    ['units too many', report.unitsTooMany],
+    ['units that no request got', report.unitsLost],
+    ['keys revoked', report.revoked],
+    ['scans asked for after a revocation was answered', report.askedAfterRevocation],
+    ['of these accepted', report.acceptedAfterRevocation],
+    ['retries of one request for a node, at most', report.retriesMostOfNode],
+    ['lost, doubled or wrong', report.problems.length],
+    ['faults', report.faults],
+    ...Object.entries(report.faultsByName).map(([name, times]) => [`fault: ${name}`, times] as const),
+  ];
+  return counts.map(([name, count]) => [name, String(count)]);
+}

@@ -34,6 +34,7 @@ export interface ClusterOptions {
 
 export interface ClusterReport {
   readonly faults: number;
+  readonly faultsByName: Readonly<Record<string, number>>;
   readonly sent: number;
   readonly answered: number;
   readonly rows: number;
@@ -149,7 +150,7 @@ class Run {
   readonly #problems: string[];
   #unitsTooMany: number;
   #retriesMostOfNode: number;
-  #happened: number;
+  readonly #happened: Map<string, number>;
   #isOver: boolean;
   #isSecondHeld: boolean;
 
@@ -165,9 +166,13 @@ class Run {
     this.#problems = [];
     this.#unitsTooMany = 0;
     this.#retriesMostOfNode = 0;
-    this.#happened = 0;
+    this.#happened = new Map();
     this.#isOver = false;
     this.#isSecondHeld = false;
+  }
+
+  get #faults(): number {
+    return [...this.#happened.values()].reduce((sum, times) => sum + times, 0);
   }
 
   async whole(): Promise<ClusterReport> {
@@ -233,13 +238,13 @@ class Run {
     const most = Math.max(...tallies.map(({ retriesMost }) => retriesMost));
     const outcomes = sumsOf(tallies.map((tally) => tally.outcomes));
     const retried = sumsOf(tallies.map((tally) => tally.retried));
-    this.#happened += 1;
+    this.#happened.set(name, (this.#happened.get(name) ?? 0) + 1);
     if (fault.isOfNode) {
       this.#retriesMostOfNode = Math.max(this.#retriesMostOfNode, most);
       if (most > 1) this.#problems.push(`${name}: a request was tried ${most + 1} times`);
     }
     this.#options.onLine(
-      `${this.#happened} ${name}: ${seconds(overMs - begunMs)} s, all ready ${seconds(readyMs - overMs)} s later; ` +
+      `${this.#faults} ${name}: ${seconds(overMs - begunMs)} s, all ready ${seconds(readyMs - overMs)} s later; ` +
         `${listOf(outcomes)}; tried again: ${listOf(retried) || 'none'}, ${most} times of one request at most; ` +
         `units too many ${units.join(' and ')}; accepted after a revocation ${this.#revocations.acceptedAfter}`,
     );
@@ -299,7 +304,8 @@ class Run {
         }
       }
       return {
-        faults: this.#happened,
+        faults: this.#faults,
+        faultsByName: Object.fromEntries(this.#happened),
         sent: accounts.reduce((sum, { traffic }) => sum + traffic.sent, 0),
         answered: answers.size,
         rows,
