@@ -16,11 +16,11 @@ import {
 } from './wire.js';
 
 const REQUEST_TIMEOUT = 408;
+const NOTHING = Buffer.alloc(0);
 
 export interface BodySink {
-  /** The bytes are the sink's only until this returns. */
-  chunk(bytes: Buffer): void;
-  end(): void;
+  /** The bytes, which may be none, are the sink's only until this returns. `isLast`: the body is over. */
+  take(bytes: Buffer, isLast: boolean): void;
   /** The body was not there in the time that `Exchange.dueMs` says. */
   onDue?(): void;
 }
@@ -166,9 +166,9 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     if (kept !== null) {
       // First: where it counts may be what the sink takes from.
       this.#forgetKept();
-      for (const bytes of kept) sink.chunk(bytes);
+      for (const bytes of kept) sink.take(bytes, false);
     }
-    if (this.#isWhole) sink.end();
+    if (this.#isWhole) sink.take(NOTHING, true);
     else if (!this.#isHeld && this.#isPaused) this.#resumeReading();
   }
 
@@ -244,8 +244,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
         if (bytes.length > 0) this.#keep(bytes);
         return;
       case 'received':
-        if (bytes.length > 0) this.#sink?.chunk(bytes);
-        if (isLast) this.#sink?.end();
+        this.#sink?.take(bytes, isLast);
         return;
       case 'drained':
         if (isLast) this.endDrain();

@@ -134,14 +134,14 @@ export async function receiveBytes(exchange: Exchange, limitBytes: number): Prom
     exchange.onGone({ onLost: (reason) => settle(() => reject(reason)) });
     if (settled) return;
     exchange.receive({
-      chunk(chunk) {
+      take(chunk, isLast) {
         if (settled) return;
         bytes += chunk.length;
         if (bytes > limitBytes) settle(() => reject(tooLarge));
-        else if (exchange.hold(chunk.length)) chunks.push(Buffer.from(chunk));
+        else if (chunk.length === 0 || exchange.hold(chunk.length)) chunks.push(Buffer.from(chunk));
         else settle(() => reject(bodiesFull()));
+        if (isLast) settle(() => resolve(Buffer.concat(chunks)));
       },
-      end: () => settle(() => resolve(Buffer.concat(chunks))),
     });
   });
 }

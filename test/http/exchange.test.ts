@@ -19,7 +19,7 @@ async function serve(t: Test) {
     port: 0,
     handle(exchange) {
       // Until then the socket is held back, and nobody sees its end.
-      exchange.receive({ chunk: () => undefined, end: () => undefined });
+      exchange.receive({ take: () => undefined });
       open(exchange);
     },
     onEnd: (_, status) => end(status),

@@ -42,8 +42,9 @@ function serve(exchange: Exchange): void {
   }
   const received: Buffer[] = [];
   exchange.receive({
-    chunk: (bytes) => received.push(Buffer.from(bytes)),
-    end() {
+    take(bytes, isLast) {
+      received.push(Buffer.from(bytes));
+      if (!isLast) return;
       const text = Buffer.concat(received).toString('latin1');
       const seen = { method, path, query, headers: [...headers], body, text };
       exchange.reply(answers[path]?.(text) ?? { status: 200, body: JSON.stringify(seen) });

@@ -71,21 +71,14 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
   }
 
   /** For the exchange: bytes of the body, which are ours only until this returns. */
-  chunk(bytes: Buffer): void {
-    if (this.isDecided || this.#reader === null) return;
+  take(bytes: Buffer, isLast: boolean): void {
+    const reader = this.#reader;
+    if (this.isDecided || reader === null) return;
     try {
-      this.#reader.write(bytes);
+      reader.write(bytes);
       if (this.received?.isWaiting === true) this.holdIfFull();
-    } catch (error) {
-      this.fail(error);
-    }
-  }
-
-  /** For the exchange: the body is over. */
-  end(): void {
-    if (this.isDecided || this.#reader === null) return;
-    try {
-      const url = this.#reader.end();
+      if (!isLast || this.isDecided) return;
+      const url = reader.end();
       if (url === null) this.endOfContent();
       else this.#takeUrl(url);
     } catch (error) {

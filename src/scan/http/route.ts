@@ -248,12 +248,8 @@ class RefusedBody implements BodySink, TimerOwner {
     new CoarseTimer(this).start(REFUSAL_MS);
   }
 
-  chunk(): void {
-    // Not looked at.
-  }
-
-  end(): void {
-    // Nor waited for.
+  take(): void {
+    // Not looked at, nor waited for.
   }
 
   onDue(): void {
