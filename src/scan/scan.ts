@@ -120,11 +120,16 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.hold();
   }
 
-  /** All of a content has come. Throws Failure `fileEmpty`. */
+  /** All of a content has come: it is looked at, or when there is room for what waits. Throws Failure `fileEmpty`. */
   protected endOfContent(): void {
     this.#hasEnded = true;
-    if (this.received === null) throw new Failure('fileEmpty');
-    if (!this.received.isWaiting) this.#finish(this.received);
+    const content = this.received;
+    if (content === null) throw new Failure('fileEmpty');
+    if (content.isWaiting) return;
+    content.finish();
+    this.isWhole = true;
+    this.endReceiving();
+    this.onContent(content, extensionOf(this.filename));
   }
 
   onRoom(): void {
@@ -135,7 +140,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       return;
     }
     try {
-      this.#finish(this.received);
+      this.endOfContent();
     } catch (error) {
       this.fail(error);
     }
@@ -172,13 +177,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     } catch (error) {
       this.fail(error);
     }
-  }
-
-  #finish(content: Content): void {
-    content.finish();
-    this.isWhole = true;
-    this.endReceiving();
-    this.onContent(content, extensionOf(this.filename));
   }
 
   // Its verdict.

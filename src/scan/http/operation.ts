@@ -96,8 +96,11 @@ type Scanned = Pick<Scan, 'filename' | 'extension' | 'wholeBytes' | 'durationMs'
 /** By hand, since `JSON.stringify` of an object takes several times as long. */
 export function resultJson({ filename, extension, wholeBytes, durationMs, virusName }: Scanned): string {
   const found = virusName === null ? 'false,"virusName":null}' : `true,"virusName":${jsonText(virusName)}}`;
+  const name = bareText(filename);
+  // It is the end of the name.
+  const end = name === filename ? extension : bareText(extension);
   return (
-    `{"filename":"${bareText(filename)}","extension":"${bareText(extension)}","sizeInBytes":${wholeBytes ?? 0},` +
+    `{"filename":"${name}","extension":"${end}","sizeInBytes":${wholeBytes ?? 0},` +
     `"scanDurationMillis":${Math.round(durationMs)},"infected":${found}`
   );
 }
