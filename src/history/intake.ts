@@ -23,8 +23,6 @@ interface IntakeOptions {
   readonly onUnwritten: (error: unknown, scans: number) => void;
   /** The row is in the file, between those bytes. */
   readonly onRow: (segment: Segment, row: ScanRow, fromBytes: number, toBytes: number) => void;
-  /** All rows of a write are. */
-  readonly onWritten: () => void;
 }
 
 /** Scans that wait in memory for the disk. Each is one in flight; more means that the disk has stopped. */
@@ -51,6 +49,8 @@ export function createIntake(options: IntakeOptions) {
   let isTrying = false;
   let asideUntilMs = 0;
   let isClosed = false;
+  /** Rows wait for the database. */
+  let notify: () => void = () => undefined;
 
   /** Why a scan would be refused now; null: it would not. */
   function refusal(): Unavailable | null {
@@ -139,7 +139,8 @@ export function createIntake(options: IntakeOptions) {
       options.onRow(segment, row, atBytes, fromBytes + endBytes);
       atBytes = fromBytes + endBytes;
     }
-    options.onWritten();
+    segments.arrived();
+    notify();
     for (const { scan } of records) scan.onRecorded();
   }
 
@@ -167,6 +168,11 @@ export function createIntake(options: IntakeOptions) {
       }
     },
     refusal,
+    /** Called for each write, and by `notify`. */
+    onRows(listener: () => void): void {
+      notify = listener;
+    },
+    notify: (): void => notify(),
     /** A write on another thread is under way. */
     isWriting: () => writing !== null,
     /** Takes no more scans, and resolves when those that were taken are written, or have failed. */

@@ -38,7 +38,6 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
 
 function createJournal(options: JournalOptions, segments: Segments) {
   const recent = createRecentRows(options.recentRows ?? RECENT_ROWS);
-  let notify: () => void = () => undefined;
   let closing: Promise<void> | null = null;
 
   const intake = createIntake({
@@ -46,10 +45,6 @@ function createJournal(options: JournalOptions, segments: Segments) {
     segments,
     onUnwritten: options.onUnwritten,
     onRow: recent.add,
-    onWritten() {
-      segments.arrived();
-      notify();
-    },
   });
 
   async function close(): Promise<void> {
@@ -66,13 +61,11 @@ function createJournal(options: JournalOptions, segments: Segments) {
     /** That wait for the database. */
     rows: segments.rows,
     /** Called whenever rows begin to wait. */
-    onRows(listener: () => void): void {
-      notify = listener;
-    },
+    onRows: intake.onRows,
     /** Takes over what dead processes have left, and puts away what could not be put away before. */
     async adopt(): Promise<void> {
       await segments.adopt();
-      if (segments.rows() > 0) notify();
+      if (segments.rows() > 0) intake.notify();
     },
     state: segments.state,
     /** Waits for the writes that run; acts once. What waits for the database stays for the next start. */
