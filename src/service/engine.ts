@@ -57,7 +57,7 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
     sandbox: sandbox.mode,
     onHung,
     inFlight,
-    ...(memory === null ? {} : { refusal: memory.refusal }),
+    ...(memory === null ? {} : { memory }),
   });
   return {
     sandbox,
@@ -144,25 +144,27 @@ interface MemoryGuardOptions {
 /** A look costs some 20 us. In half a second a thread can fill a few hundred MB: the bound must leave room for that. */
 const INTERVAL_MS = 500;
 
-export function startMemoryGuard(options: MemoryGuardOptions) {
+interface WatchedMemory {
+  /** Why nothing may be scanned now; null: there is room. */
+  refusal: string | null;
+  stop(): void;
+}
+
+export function startMemoryGuard(options: MemoryGuardOptions): WatchedMemory {
   const { limitBytes, onExceeded, intervalMs = INTERVAL_MS, residentBytes = () => memoryUsage.rss() } = options;
-  let exceeded = false;
   let resident = 0;
+  const guard: WatchedMemory = { refusal: null, stop: () => clearInterval(timer) };
   const timer = setInterval(() => {
     try {
       resident = residentBytes();
     } catch {
       // No descriptor is left to ask with: what was found last holds until one is.
     }
-    exceeded = resident > limitBytes;
-    if (exceeded) onExceeded(resident);
+    guard.refusal = resident > limitBytes ? 'The scan engine is out of memory' : null;
+    if (guard.refusal !== null) onExceeded(resident);
   }, intervalMs);
   timer.unref();
-  return {
-    /** Why nothing may be scanned now; null: there is room. */
-    refusal: (): string | null => (exceeded ? 'The scan engine is out of memory' : null),
-    stop: () => clearInterval(timer),
-  };
+  return guard;
 }
 
 /** What a bound must be above what was found: scans take some, and another load of signatures. */

@@ -22,16 +22,16 @@ t.test('over the bound nothing is scanned, and it is reported; under it all goes
   t.teardown(() => clearInterval(alive));
   const look = (): Promise<unknown> => once(looks, 'look');
   await look();
-  t.equal(guard.refusal(), null);
+  t.equal(guard.refusal, null);
   bytes = 101;
   await look();
   await look();
-  t.equal(guard.refusal(), 'The scan engine is out of memory');
+  t.equal(guard.refusal, 'The scan engine is out of memory');
   t.equal(exceeded[0], 101);
   bytes = 50;
   await look();
   await look();
-  t.equal(guard.refusal(), null);
+  t.equal(guard.refusal, null);
 });
 
 t.test('while nobody can say how much there is, what was found last holds', async (t) => {
@@ -55,7 +55,7 @@ t.test('while nobody can say how much there is, what was found last holds', asyn
     bytes = next;
     await once(looks, 'look');
     await once(looks, 'look');
-    return guard.refusal();
+    return guard.refusal;
   };
   const refusal = 'The scan engine is out of memory';
   t.equal(await found(101), refusal);

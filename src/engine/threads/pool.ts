@@ -12,6 +12,11 @@ import { Lane } from './lane.js';
 import type { SandboxMode } from './task.js';
 import { ThreadScan } from './thread-scan.js';
 
+export interface MemoryGuard {
+  /** Why nothing can be scanned at the moment; null: there is room. */
+  readonly refusal: string | null;
+}
+
 export interface PoolOptions {
   readonly threads: number;
   /** Server processes on this machine, each with as many threads. Default: 1. */
@@ -31,14 +36,15 @@ export interface PoolOptions {
   readonly onHung?: (sha256: string | null) => void;
   /** Beyond the deadline, before a thread is late. Default 5 s. */
   readonly graceMs?: number;
-  /** Why nothing can be scanned at the moment; null: all is well. */
-  readonly refusal?: () => string | null;
+  /** Default: nobody looks at the memory. */
+  readonly memory?: MemoryGuard;
   /** Default: auto. */
   readonly sandbox?: SandboxMode;
 }
 
 /** For each thread of the set. */
 const MOST_THREADS = 8;
+const UNGUARDED: MemoryGuard = { refusal: null };
 /** To start a thread takes 50 ms of a core, and an idle one holds some 8 MB. */
 const KEEP_MS = 5_000;
 /** A thread that comes back so long after the deadline is slow, not late. */
@@ -54,7 +60,7 @@ export class ScanPool {
   readonly policy: ScanPolicy;
   /** Of contents up to 1 MB: so many wait that `refusal` is worth asking, or not. */
   readonly queue: { readonly isCrowded: boolean };
-  readonly #refuse: () => string | null;
+  readonly #memory: MemoryGuard;
   readonly #bell: ReturnType<typeof startBell>;
   /** Threads look for what comes before they sleep. Where a process has no more than one core, what looks is in the way of what works. */
   readonly #staysAwake: boolean;
@@ -75,7 +81,7 @@ export class ScanPool {
     this.#staysAwake = availableCores() > (options.processes ?? 1);
     const { encryptedArchives: encrypted = usualPolicy.encrypted } = options;
     this.policy = { ...usualPolicy, encrypted };
-    this.#refuse = options.refusal ?? ((): null => null);
+    this.#memory = options.memory ?? UNGUARDED;
     this.#bell = startBell(() => {
       for (const lane of this.#lanes) if (lane.set.slots.length > 0) lane.collect();
       if (this.#light.running === 0) this.#bell.leave();
@@ -139,7 +145,7 @@ export class ScanPool {
 
   /** Scans it, now or when its turn comes. Its methods are called with what comes of it, possibly before this returns. */
   ask(scan: ThreadScan): void {
-    const refusal = this.#refuse();
+    const { refusal } = this.#memory;
     if (refusal !== null || this.#onEnded !== null) {
       scan.onRefused(
         refusal === null ? new Unavailable('stopping') : new Unavailable('engineMemory', { text: refusal }),
