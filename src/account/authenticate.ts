@@ -12,7 +12,7 @@ import {
 import type { Exchange } from '../http/exchange.js';
 import type { Route } from '../http/router.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
-import { Turns } from '../waiting/turns.js';
+import { Turns } from '../waiting/limiter.js';
 import { parseUrl } from '../wire-text.js';
 import { findSession, REFRESH_TOKEN_MS, touchSession } from './sessions.js';
 import { type AddressOf, createRemembered, type Strangers, throttledAs } from './throttle.js';

@@ -14,7 +14,7 @@ import type { Route } from '../http/router.js';
 import type { Reply } from '../http/wire.js';
 import { recentTable } from '../recent-table.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
-import type { Who } from '../waiting/turns.js';
+import type { Who } from '../waiting/limiter.js';
 import { fromHere, REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies, tokenOf } from './authenticate.js';
 import { acceptCode } from './protection.js';
 import {

@@ -9,7 +9,7 @@ import { Failure, Unavailable } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { recentTable } from '../recent-table.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { Turns, type Who } from '../waiting/turns.js';
+import { Turns, type Who } from '../waiting/limiter.js';
 
 export interface Rule {
   readonly name: string;

@@ -17,7 +17,7 @@ import { z } from 'zod';
 import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { Turns, type Who } from '../waiting/turns.js';
+import { Turns, type Who } from '../waiting/limiter.js';
 import { createRemembered } from './throttle.js';
 
 export interface SigningKey {

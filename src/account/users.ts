@@ -12,7 +12,7 @@ import { codeOf } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Caller } from '../http/caller.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
-import { Turns, type Who } from '../waiting/turns.js';
+import { Turns, type Who } from '../waiting/limiter.js';
 import { within } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { createKey } from './keys.js';

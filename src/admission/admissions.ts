@@ -20,8 +20,7 @@ import {
   windowStart,
 } from './admission.js';
 import { createFills, createKeyOwners, type Fills, type FindKey, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
-import type { QuotaHours } from './quota-hours.js';
-import { createQuotaMirror, createRefusals } from './quota-mirror.js';
+import { createQuotaMirror, createRefusals, type QuotaHours } from './quota-hours.js';
 import { createExpectations, createUnits, type Expectations, type Standing, type Units } from './units.js';
 
 export interface AdmissionParts {

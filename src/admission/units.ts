@@ -13,8 +13,7 @@ import {
   usedOf,
   usedUnits,
 } from './admission.js';
-import type { QuotaHours } from './quota-hours.js';
-import type { QuotaMirror } from './quota-mirror.js';
+import type { QuotaHours, QuotaMirror } from './quota-hours.js';
 
 interface UnitParts {
   readonly ledger: Ledger;

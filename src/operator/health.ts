@@ -1,6 +1,5 @@
 // How the process that answers is (its engine and signatures, threads and queue, memory by owner, stores, journal), and which other processes share its database;
 // and newer signatures on an operator's word: `sluice signatures update` as a process of its own, one at a time, and what it has said so far.
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';

@@ -11,7 +11,7 @@
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
 import { Unavailable } from '../errors.js';
-import { type TurnLimits, Turns } from '../waiting/turns.js';
+import { type TurnLimits, Turns } from '../waiting/limiter.js';
 import { endsWithin, NoAnswer, within } from '../waiting/within.js';
 
 /** The driver with a single connection. */

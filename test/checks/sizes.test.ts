@@ -16,7 +16,7 @@ const stillTooLong: readonly string[] = [
   'account/tokens.ts createTokens',
   'admission/key-owners.ts createKeyOwners',
   'admission/quota-hours.ts createQuotaHours',
-  'admission/quota-mirror.ts createQuotaMirror',
+  'admission/quota-hours.ts createQuotaMirror',
   'billing/billing.ts createBilling',
   'dashboard/scan/queue.ts createQueue',
   'download/origin.ts requestOrigin',

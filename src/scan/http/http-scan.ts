@@ -4,8 +4,7 @@ import type { BodySink, Exchange, GoneListener } from '../../http/exchange.js';
 import type { Reply } from '../../http/wire.js';
 import { REFUSED_NAME_MS } from '../../limits.js';
 import { Scan, type ScanParts } from '../scan.js';
-import { asFailure, type BodyReader, openReader, type Taken } from './body-reader.js';
-import type { FormTarget } from './multipart-reader.js';
+import { asFailure, type BodyReader, type FormTarget, openReader, type Taken } from './body-reader.js';
 import { failedReply, scannedReply } from './operation.js';
 
 export interface FormSettings {

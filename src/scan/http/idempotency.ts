@@ -8,7 +8,7 @@ import { Failure, Unavailable } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { failureReply, headOf, type Reply } from '../../http/wire.js';
 import type { Queries, SqlOf } from '../../store/postgres.js';
-import { Shares } from '../../waiting/turns.js';
+import { Shares } from '../../waiting/limiter.js';
 import { assertWithin } from '../content.js';
 import type { ScanParts } from '../scan.js';
 import { asFailure } from './body-reader.js';

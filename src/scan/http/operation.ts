@@ -10,8 +10,7 @@ import { failureReply, type Reply } from '../../http/wire.js';
 import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
 import { bareText, jsonText } from '../../wire-text.js';
 import type { Admitted, Scan } from '../scan.js';
-import { ScanQuery, UrlToScan } from './body-reader.js';
-import { optionFields } from './multipart-reader.js';
+import { optionFields, ScanQuery, UrlToScan } from './body-reader.js';
 
 type AnswerHeaders = Record<string, string>;
 

@@ -9,7 +9,7 @@ import { Unavailable } from '../../errors.js';
 import { ARRIVING_CONTENTS, ARRIVING_WAITING } from '../../limits.js';
 import { makeFolder } from '../../paths.js';
 import { tryLock } from '../../store/data-lock.js';
-import { Turns } from '../../waiting/turns.js';
+import { Turns } from '../../waiting/limiter.js';
 import { NoAnswer, within } from '../../waiting/within.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
 

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { Failure } from '../../../src/errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../../src/limits.js';
+import { MultipartReader } from '../../../src/scan/http/body-reader.js';
 import { MalformedMultipart, readBoundary } from '../../../src/scan/http/multipart-parser.js';
-import { MultipartReader } from '../../../src/scan/http/multipart-reader.js';
 import { contentIn } from '../../fixtures/lender.js';
 
 export type FormReading =
