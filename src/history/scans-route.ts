@@ -6,8 +6,8 @@ import type { Engine } from '../engine/engine.js';
 import { Failure, Unavailable } from '../errors.js';
 import { type CallerRoute, callerRoute, type GuardedOperation, type KeyRoute, keyRoute } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
-import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
-import { csvHead, csvLine } from '../http/wire.js';
+import { csvAnswer, jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
+import { csvPieces, csvReply } from '../http/wire.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
 import { Shares } from '../waiting/limiter.js';
@@ -219,12 +219,12 @@ export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): Caller
   async function* pieces(userId: string, filters: Filters, first: readonly ScanRow[]): AsyncGenerator<string> {
     const isCounted = running.take(userId);
     try {
-      yield csvHead(csvColumns);
-      for (let rows = first; rows.length > 0; ) {
-        yield rows.map((row) => csvLine(columns.map(([, value]) => value(row)))).join('');
-        const after = rows.length < PAGE_ROWS ? null : (rows.at(-1)?.id ?? null);
-        rows = after === null ? [] : await rowsOf(userId, filters, after);
-      }
+      yield* csvPieces(first, {
+        columns: csvColumns,
+        cellsOf: (row) => columns.map(([, value]) => value(row)),
+        pageRows: PAGE_ROWS,
+        nextPage: (after) => rowsOf(userId, filters, after),
+      });
     } catch (error) {
       log.warn({ userId, err: error }, 'an export of the history broke off');
       throw error;
@@ -242,12 +242,7 @@ export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): Caller
       .then(() => rowsOf(userId, filters, null))
       .catch((error: unknown) => unavailableWhenSlow(error, 'exportSlow'))
       .finally(() => running.giveBack(userId));
-    return {
-      status: 200,
-      headers: { 'Content-Disposition': 'attachment; filename="sluice-scans.csv"' },
-      contentType: 'text/csv; charset=utf-8',
-      body: pieces(userId, filters, first),
-    };
+    return csvReply('sluice-scans.csv', pieces(userId, filters, first));
   });
 }
 
@@ -284,11 +279,5 @@ const exportOperation: GuardedOperation = {
     'a client that takes nothing for ten seconds ends.',
   tag: 'history',
   parameters: queryParameters(exportQuery),
-  responses: {
-    200: {
-      description: 'The rows.',
-      headers: { 'Content-Disposition': { schema: { type: 'string' } } },
-      content: { 'text/csv': { schema: { type: 'string' } } },
-    },
-  },
+  responses: { 200: csvAnswer('The rows.') },
 };

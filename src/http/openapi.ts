@@ -242,6 +242,11 @@ export function jsonAnswer(description: string, schema: z.ZodType): Described {
   return { description, content: jsonContent(schema, 'output') };
 }
 
+export function csvAnswer(description: string): Described {
+  const schema = { type: 'string' };
+  return { description, headers: { 'Content-Disposition': { schema } }, content: { 'text/csv': { schema } } };
+}
+
 export function jsonBody(schema: z.ZodType, { isRequired } = { isRequired: true }): Described {
   return { required: isRequired, content: jsonContent(schema, 'input') };
 }

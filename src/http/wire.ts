@@ -268,9 +268,31 @@ const MARK = '\ufeff';
 const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
 const QUOTED = /[",\r\n']|^\s|\s$/;
 
-export const csvHead = (names: readonly string[]): string => `${MARK}${names.join(',')}\r\n`;
+interface CsvTable<Row> {
+  readonly columns: readonly string[];
+  readonly cellsOf: (row: Row) => readonly (string | number | null)[];
+  /** A page with fewer rows is the last one. */
+  readonly pageRows: number;
+  readonly nextPage: (after: string) => Promise<readonly Row[]>;
+}
 
-export const csvLine = (values: readonly (string | number | null)[]): string => `${values.map(cell).join(',')}\r\n`;
+/** Page after page, as the client takes them. */
+export async function* csvPieces<Row extends { readonly id: string }>(
+  first: readonly Row[],
+  { columns, cellsOf, pageRows, nextPage }: CsvTable<Row>,
+): AsyncGenerator<string> {
+  yield `${MARK}${columns.join(',')}\r\n`;
+  for (let rows = first; rows.length > 0; ) {
+    yield rows.map((row) => `${cellsOf(row).map(cell).join(',')}\r\n`).join('');
+    const after = rows.length < pageRows ? null : (rows.at(-1)?.id ?? null);
+    rows = after === null ? [] : await nextPage(after);
+  }
+}
+
+export function csvReply(filename: string, body: AsyncIterable<string>): Reply {
+  const headers = { 'Content-Disposition': `attachment; filename="${filename}"` };
+  return { status: 200, headers, contentType: 'text/csv; charset=utf-8', body };
+}
 
 function cell(value: string | number | null): string {
   if (value === null) return '';

@@ -4,8 +4,8 @@ import { Failure } from '../errors.js';
 import { NotedScans, notedScans, OutcomeDays, outcomeDays } from '../history/outcomes.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
-import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
-import { csvHead, csvLine } from '../http/wire.js';
+import { csvAnswer, jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
+import { csvPieces, csvReply } from '../http/wire.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { actorOf, createAccountRoutes, type OperatorParts, type OperatorRoute } from './account-routes.js';
@@ -132,15 +132,6 @@ const ExportQuery = z.strictObject({ account });
 const COLUMNS = ['id', 'at', 'actor', 'address', 'action', 'target', 'targetId', 'detail'];
 
 function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
-  async function* pieces(userId: string, targetId: string | null, first: readonly AuditRow[]): AsyncGenerator<string> {
-    yield csvHead(COLUMNS);
-    for (let rows = first; rows.length > 0; ) {
-      yield rows.map(lineOf).join('');
-      const before = rows.length < EXPORT_LINES ? null : (rows.at(-1)?.id ?? null);
-      rows = before === null ? [] : await listAudit(sqlOf(userId), { before, targetId, rows: EXPORT_LINES });
-    }
-  }
-
   return [
     {
       name: 'GET /web/admin/audit',
@@ -169,32 +160,22 @@ function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
         summary: 'The audit log as CSV',
         description: `All of it, the newest first, with the columns ${COLUMNS.join(', ')}. The answer has no length.`,
         parameters: queryParameters(ExportQuery),
-        responses: {
-          200: {
-            description: 'The lines.',
-            headers: { 'Content-Disposition': { schema: { type: 'string' } } },
-            content: { 'text/csv': { schema: { type: 'string' } } },
-          },
-        },
+        responses: { 200: csvAnswer('The lines.') },
       },
       async handle({ userId }, exchange) {
         const { account: targetId = null } = readQuery(exchange, ExportQuery);
         // Before the answer begins: what is wrong with the database is still an answer of its own.
-        const first = await listAudit(sqlOf(userId), { before: null, targetId, rows: EXPORT_LINES });
-        return {
-          status: 200,
-          headers: { 'Content-Disposition': 'attachment; filename="sluice-audit.csv"' },
-          contentType: 'text/csv; charset=utf-8',
-          body: pieces(userId, targetId, first),
-        };
+        const page = (before: string | null) => listAudit(sqlOf(userId), { before, targetId, rows: EXPORT_LINES });
+        const table = { columns: COLUMNS, cellsOf, pageRows: EXPORT_LINES, nextPage: page };
+        return csvReply('sluice-audit.csv', csvPieces(await page(null), table));
       },
     },
   ];
 }
 
-function lineOf({ id, at, actor, address, action, target, target_id: targetId, detail }: AuditRow): string {
+function cellsOf({ id, at, actor, address, action, target, target_id: targetId, detail }: AuditRow) {
   const text = Object.keys(detail).length === 0 ? null : JSON.stringify(detail);
-  return csvLine([id, `${wireTime(at)}Z`, actor, address, action, target, targetId, text]);
+  return [id, `${wireTime(at)}Z`, actor, address, action, target, targetId, text];
 }
 
 const QuotaRefusals = z.array(z.object({ userId: z.uuid(), email: z.string(), refused: z.int() }));
