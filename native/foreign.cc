@@ -275,8 +275,10 @@ bool IsLzma86(Bytes bytes) {
 }
 
 const char* NameByMark(Bytes bytes) {
-  const auto found =
-      std::find_if(std::begin(kFormats), std::end(kFormats), [bytes](const Format& one) { return Has(bytes, one.at, one.mark); });
+  // Nearly always the first byte differs.
+  const auto found = std::find_if(std::begin(kFormats), std::end(kFormats), [bytes](const Format& one) {
+    return one.at < bytes.size() && bytes[one.at] == static_cast<uint8_t>(one.mark.front()) && Has(bytes, one.at, one.mark);
+  });
   return found != std::end(kFormats) && (found->may_be_text || !IsText(bytes)) ? found->name : nullptr;
 }
 

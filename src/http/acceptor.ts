@@ -31,6 +31,8 @@ interface Acceptor {
   /** Nobody begins to connect any more, where no other process listens. */
   refuse(): void;
   close(): void;
+  /** After that: the listening socket that this process was given is closed here. */
+  giveBack(): void;
 }
 
 /** A listening socket of the library's own. */
@@ -81,7 +83,10 @@ async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> {
       share?.leave();
       door.shut();
       addon.closePoller(poller);
-      closeSync(held);
+      if (inherited === null) closeSync(held);
+    },
+    giveBack() {
+      if (inherited !== null) closeSync(inherited);
     },
   };
 }
@@ -107,6 +112,7 @@ async function libraryAcceptor({ listen, host, port }: AcceptorOptions): Promise
     waiting: () => 0,
     refuse: () => undefined,
     close: () => socket.close(),
+    giveBack: () => undefined,
   };
 }
 
@@ -182,12 +188,14 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
       if (connections.count() === 0) onEmpty();
     },
     stop,
-    /** For good: who has begun to connect is taken in. */
+    /** Once, before the process ends: who has begun to connect is taken in. */
     async end(): Promise<void> {
-      if (isStopped) return;
-      acceptor.refuse();
-      await delay(HANDSHAKE_MS);
-      stop();
+      if (!isStopped) {
+        acceptor.refuse();
+        await delay(HANDSHAKE_MS);
+        stop();
+      }
+      acceptor.giveBack();
     },
     /** Who has just connected is about to ask: milliseconds until that is over; 0: it is. */
     silenceMs: (): number => Math.max(0, openedMs + SILENCE_MS - performance.now()),
