@@ -279,7 +279,10 @@ export async function prepareService(parts: ServerParts): Promise<Service | null
 }
 
 /** Serves until a stop is asked for, or another process takes over. */
-export async function serveUntilStopped(service: Service, { log, supervisor, stop }: ServerParts): Promise<void> {
+export async function serveUntilStopped(
+  service: Service,
+  { log, supervisor, places, stop }: ServerParts,
+): Promise<void> {
   const reportIfChanged = reportEngine(service, supervisor);
   const timer = setInterval(() => {
     reportIfChanged();
@@ -290,7 +293,8 @@ export async function serveUntilStopped(service: Service, { log, supervisor, sto
   const end = await Promise.race([stop, supervisor.retire]);
   log.info({ reason: typeof end === 'string' ? end : 'replaced' }, 'stopping');
   clearInterval(timer);
-  if (typeof end !== 'string') await leavePlace(service, supervisor, end.hasSuccessor ? stop : null);
+  if (typeof end === 'string') places.refuse();
+  else await leavePlace(service, supervisor, end.hasSuccessor ? stop : null);
   await service.stop();
   log.info('stopped');
 }

@@ -4,7 +4,7 @@ import { createConnection } from 'node:net';
 import type { Config } from '../config/config.js';
 import { joinShares, SHARES, type ShareOf } from '../door.js';
 import { codeOf, messageOfError } from '../error-text.js';
-import { canShareListener, giveUp, openListener, openUnixListener } from '../http/connections.js';
+import { canShareListener, openListener, openUnixListener, refuseConnections } from '../http/connections.js';
 import type { ListeningSocket, Way } from '../peers.js';
 
 const placeNames = ['clamdSocket', 'clamdPort', 'icapPort'] as const;
@@ -15,9 +15,11 @@ export interface Places {
   readonly sockets: ReadonlyMap<PlaceName, number>;
   /** What of the connections is this process's. */
   readonly shareOf: ShareOf;
-  /** Nobody can connect any more, once the processes that have them have closed theirs. */
+  /** Nobody begins to connect any more. Who has is taken in by the processes that have the sockets, until they close theirs. */
+  refuse(): void;
+  /** The same, and this process doesn't have the sockets any more. */
   close(): void;
-  /** What lies in the file system is removed. */
+  /** What lies in the file system is removed, if it still does. */
   release(): void;
 }
 
@@ -38,21 +40,27 @@ export async function openPlaces({ clamd, icap }: Settings): Promise<Places> {
   const port = clamd?.port ?? null;
   if (clamd !== null && port !== null) places.set('clamdPort', await openPort(port, clamd.networks, 'CLAMD_PORT'));
   if (icap !== null) places.set('icapPort', await openPort(icap.port, icap.allowNetworks, 'ICAP_PORT'));
-  const path = clamd?.socketPath ?? null;
+  let path = clamd?.socketPath ?? null;
   if (clamd !== null && path !== null) places.set('clamdSocket', await openSocket(path, clamd));
+  /** Once: another service may have its place afterwards. */
+  const release = (): void => {
+    if (path !== null) rmSync(path, { force: true });
+    path = null;
+  };
+  const refuse = (): void => {
+    release();
+    for (const [name, descriptor] of places) if (name !== 'clamdSocket') refuseConnections(descriptor);
+  };
   return {
     sockets: places,
     shareOf: () => null,
+    refuse,
     close() {
-      for (const [name, descriptor] of places) {
-        if (name === 'clamdSocket') closeSync(descriptor);
-        else giveUp(descriptor);
-      }
+      refuse();
+      for (const descriptor of places.values()) closeSync(descriptor);
       places.clear();
     },
-    release() {
-      if (path !== null) rmSync(path, { force: true });
-    },
+    release,
   };
 }
 
@@ -66,7 +74,7 @@ export function inheritedPlaces(names: readonly string[], firstDescriptor: numbe
   const shares = names.indexOf(SHARES);
   const isAlone = shares < 0 || sharePlace === null;
   const shareOf: ShareOf = isAlone ? () => null : joinShares(firstDescriptor + shares, sharePlace);
-  return { sockets: places, shareOf, close: () => undefined, release: () => undefined };
+  return { sockets: places, shareOf, refuse: () => undefined, close: () => undefined, release: () => undefined };
 }
 
 /** Without networks it is the loopback's alone. */

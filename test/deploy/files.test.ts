@@ -216,7 +216,7 @@ async function assertFetches(t: Test, [program = '', ...args]: readonly string[]
   const folder = temporaryFolder(t);
   const settings = ['UpdateLogFile /nowhere/freshclam.log', 'DatabaseMirror 127.0.0.1:9', 'DNSDatabaseInfo no'];
   writeFileSync(join(folder, 'freshclam.conf'), `${settings.join('\n')}\n`);
-  // Its log is a file of the test: whoever else has locked the /dev/null of this machine would keep it from its start.
+  // Its log is a file of the test. It locks its log, and other programs may have locked /dev/null.
   const own = args.map((arg) =>
     arg.replace(/^--datadir=.*/, `--datadir=${folder}`).replace(/^--log=.*/, `--log=${folder}/log`),
   );
