@@ -1,11 +1,16 @@
 // What a replaced server waits for, over real connections: requests by their own limit, connections without any by another.
 import { once } from 'node:events';
+import { fstatSync } from 'node:fs';
 import { connect } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { openListener } from '../../src/http/connections.js';
 import type { Exchange } from '../../src/http/exchange.js';
 import { startServer } from '../../src/http/server.js';
 
 const LONG_MS = 1e8;
+/** Of the event loop: a few milliseconds. */
+const TURNS = 2_000;
 
 /** A server that answers on command; resolves with it and the first request, which is open. */
 async function withOpenRequest(t: Test) {
@@ -43,4 +48,38 @@ t.test('a stop ends the drain, and waits for the request by its own limit', asyn
   exchange.reply({ status: 200, body: '{}' });
   await stopped;
   t.equal(server.open, 0);
+});
+
+t.test('who has connected just before a stop, and asks when nobody else can connect, is answered', async (t) => {
+  const server = await startServer({
+    host: '127.0.0.1',
+    port: 0,
+    handle: (exchange) => exchange.reply({ status: 200, body: '{}' }),
+    onEnd: () => undefined,
+  });
+  const client = connect(server.port, '127.0.0.1').setEncoding('latin1');
+  t.teardown(() => client.destroy());
+  await once(client, 'connect');
+  const isOver = server.drain({ idleMs: LONG_MS, requestMs: LONG_MS });
+  const stopped = server.stop(LONG_MS);
+  await isOver;
+  // As long as a packet is on its way, about.
+  for (let turn = 0; turn < TURNS; turn += 1) await setImmediate();
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  const [answer] = await once(client, 'data');
+  t.match(answer, /^HTTP\/1\.1 200 /);
+  await stopped;
+});
+
+t.test('a stop closes the listening socket that the process was given', async (t) => {
+  const listener = await openListener('127.0.0.1', 0);
+  const server = await startServer({
+    host: '127.0.0.1',
+    port: 0,
+    inheritedDescriptor: listener,
+    handle: () => undefined,
+    onEnd: () => undefined,
+  });
+  await server.stop(LONG_MS);
+  t.throws(() => fstatSync(listener), { code: 'EBADF' });
 });
