@@ -19,6 +19,13 @@ import { until } from '../fixtures/until.js';
 const run = promisify(execFile);
 const PASSWORD = 'not-to-be-shown';
 
+async function end(child: ChildProcess | null, signal: NodeJS.Signals): Promise<void> {
+  if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  child.kill(signal);
+  await gone;
+}
+
 /** One of the two, as its container has it, with an address of loopback. */
 class Half {
   readonly host: string;
@@ -81,11 +88,7 @@ class Half {
   }
 
   async end(): Promise<void> {
-    const child = this.#child;
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
-    const gone = once(child, 'exit');
-    child.kill('SIGQUIT');
-    await gone;
+    await end(this.#child, 'SIGQUIT');
   }
 
   async ask(query: string): Promise<readonly Record<string, unknown>[]> {
@@ -210,11 +213,7 @@ class Member {
   }
 
   async end(): Promise<void> {
-    const child = this.#child;
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
-    const gone = once(child, 'exit');
-    child.kill('SIGKILL');
-    await gone;
+    await end(this.#child, 'SIGKILL');
   }
 
   async isWhole(): Promise<boolean> {
