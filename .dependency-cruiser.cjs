@@ -8,7 +8,7 @@ const rows = [
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
   [
-    '(config/|waiting/|(errors|error-text|limits|log|paths|process-addon|filename|ids|listening|peers|door|recent-table|wire-text)\\.ts$)',
+    '(config/|waiting/|(errors|error-text|limits|log|paths|process-addon|cores|filename|ids|listening|peers|door|recent-table|wire-text)\\.ts$)',
   ],
 ];
 
@@ -91,7 +91,7 @@ module.exports = {
       to: {
         path: '^src/',
         pathNot:
-          '^src/(engine/(threads/(worker|task|sandbox|ring|bell)|clamav/addon|yara/yara-x|verdict|databases)|paths|process-addon|error-text)\\.ts$',
+          '^src/(engine/(threads/(worker|task|sandbox|ring|bell)|clamav/addon|yara/yara-x|verdict|databases)|paths|process-addon|cores|error-text)\\.ts$',
         reachable: true,
       },
     },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Things for which Node has no call: a process gives up its core dumps, and memory that it doesn't need; a thread rings a bell at another one,
-// sleeps until it is woken, and says how urgent it is; connections are had without its own objects for them.
+// sleeps until it is woken, and says how urgent it is and on which cores it may be; connections are had without its own objects for them.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <napi.h>
@@ -138,6 +138,36 @@ Napi::Value Schedule(const Napi::CallbackInfo& info) {
   return env.Undefined();
 }
 
+// cores() -> Int32Array of the cores that the calling thread may use.
+Napi::Value Cores(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) throw SystemError(env, "sched_getaffinity");
+  auto cores = Napi::Int32Array::New(env, static_cast<size_t>(CPU_COUNT(&set)));
+  size_t count = 0;
+  for (int core = 0; core < CPU_SETSIZE; core += 1) {
+    if (CPU_ISSET(core, &set)) cores[count++] = core;
+  }
+  return cores;
+}
+
+// keepToCores(thread, cores): the kernel's number of a thread, 0 for the calling one. What it starts from now on may use the same ones.
+Napi::Value KeepToCores(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  auto cores = ArrayOf<int32_t>(info[1], "cores");
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (size_t at = 0; at < cores.ElementLength(); at += 1) {
+    const int32_t core = cores[at];
+    if (core < 0 || core >= CPU_SETSIZE) throw Napi::RangeError::New(env, "there is no such core");
+    CPU_SET(core, &set);
+  }
+  if (sched_setaffinity(NumberOf(info[0], "thread").Int32Value(), sizeof set, &set) != 0) {
+    throw SystemError(env, "sched_setaffinity");
+  }
+  return env.Undefined();
+}
+
 // A word of an Int32Array, in memory that threads share.
 int32_t* WordOf(const Napi::CallbackInfo& info) {
   auto words = ArrayOf<int32_t>(info[0], "words");
@@ -181,6 +211,8 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["ringBell"] = Napi::Function::New(env, sluice::bell::Ring, "ringBell");
   exports["closeBell"] = Napi::Function::New(env, sluice::bell::Close, "closeBell");
   exports["schedule"] = Napi::Function::New(env, Schedule, "schedule");
+  exports["cores"] = Napi::Function::New(env, Cores, "cores");
+  exports["keepToCores"] = Napi::Function::New(env, KeepToCores, "keepToCores");
   exports["openPoller"] = Napi::Function::New(env, sluice::peers::OpenPoller, "openPoller");
   exports["closePoller"] = Napi::Function::New(env, sluice::peers::ClosePoller, "closePoller");
   exports["readySockets"] = Napi::Function::New(env, sluice::peers::Ready, "readySockets");

@@ -1,4 +1,4 @@
-// The addon for what Node has no call for (native/process.cc), and by it which thread the kernel lets have a core first. It needs a compiler at the installation, so it may not be there.
+// The addon for what Node has no call for (native/process.cc). It needs a compiler at the installation, so it may not be there.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { processAddonPath } from './paths.js';
@@ -30,6 +30,10 @@ export interface ProcessAddon {
    * its nice value. Throws where the system forbids it.
    */
   schedule(isBatch: boolean, sliceMs: number, nicer: number): void;
+  /** Those that the calling thread may use. */
+  cores(): Int32Array;
+  /** The thread with this number of the kernel's, 0: the calling one, and threads and processes that it starts from now on, use no others than these. */
+  keepToCores(thread: number, cores: Int32Array): void;
   // Connections of clients: native/peers.h says what each call returns.
   openPoller(onReady: () => void): number;
   closePoller(number: number): void;
@@ -59,52 +63,4 @@ export function processAddon(): ProcessAddon | null {
     loadedAddon = exported;
   }
   return loadedAddon;
-}
-
-// All clients wait for the thread that serves. Scan threads and V8's helpers compute for longer, and wake up because of what that one
-// does: without what follows they take its core in the middle of it.
-
-const SLICE_MS = 0.3;
-/** The kernel's own. */
-const USUAL_SLICE_MS = 0;
-/**
- * Of threads, by what they are for. `light`: they take no core from the serving thread when it wakes them. `standIn`: what wakes them is a short
- * scan, which need not wait until a long one has used up its slice. `heavy`: where others want a core as well, they get a third of what each of these gets. `background`: nobody
- * waits for it.
- */
-const THREADS = {
-  light: { isBatch: true, sliceMs: USUAL_SLICE_MS, nicer: 0 },
-  standIn: { isBatch: false, sliceMs: SLICE_MS, nicer: 0 },
-  heavy: { isBatch: false, sliceMs: SLICE_MS, nicer: 5 },
-  background: { isBatch: true, sliceMs: USUAL_SLICE_MS, nicer: 19 },
-} as const;
-export type ThreadUrgency = keyof typeof THREADS;
-
-/** To be called by the serving thread. Where the system forbids it (a container may), nothing is lost but time. */
-export function comeFirst(): void {
-  schedule(false, SLICE_MS, 0);
-}
-
-/** To be called by a thread, of itself. Likewise. */
-export function takeUrgency(urgency: ThreadUrgency): void {
-  const { isBatch, sliceMs, nicer } = THREADS[urgency];
-  schedule(isBatch, sliceMs, nicer);
-}
-
-/** All threads of the process that is started here wait likewise, but for those that say otherwise. */
-export function startWaiting<Started>(start: () => Started): Started {
-  schedule(true, USUAL_SLICE_MS, 0);
-  try {
-    return start();
-  } finally {
-    comeFirst();
-  }
-}
-
-function schedule(isBatch: boolean, sliceMs: number, nicer: number): void {
-  try {
-    processAddon()?.schedule(isBatch, sliceMs, nicer);
-  } catch {
-    // Speed only: the threads have the urgency that the system gives them.
-  }
 }

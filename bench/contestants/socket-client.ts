@@ -4,7 +4,7 @@ import { startLineProcess } from '../line-process.js';
 import { askForFiles, askForPace, askForRun, type PacedContestant } from './contestant.js';
 
 /** Length of a trial that finds the faster way to speak to it, in seconds. */
-export const TRIAL_SECONDS = 0.4;
+export const TRIAL_SECONDS = 0.6;
 
 type Way = 'keep' | 'close';
 

@@ -7,12 +7,13 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { BootstrapAccount } from '../account/users.js';
 import { type Config, reachableUrl, readConfig } from '../config/config.js';
+import { comeFirst, watchServingThread } from '../cores.js';
 import type { Engine } from '../engine/engine.js';
 import { createStandings, MEANINGS } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
-import { comeFirst, processAddon } from '../process-addon.js';
+import { processAddon } from '../process-addon.js';
 import { type StartedEngine, startEngine } from '../service/engine.js';
 import { inheritedPlaces, openPlaces, type Places } from '../service/places.js';
 import type { Service } from '../service/service.js';
@@ -80,6 +81,7 @@ async function serveUntil(
     service = prepared;
     const port = await service.listen();
     supervisor.ready();
+    if (config.processes === 1) watchServingThread();
     if (service.account !== null) {
       showFirstAccount(service.account, reachableUrl(config, port), config.dataDirectory, log);
     }

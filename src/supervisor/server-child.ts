@@ -2,8 +2,8 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
+import { startWaiting } from '../cores.js';
 import type { Log } from '../log.js';
-import { startWaiting } from '../process-addon.js';
 import { type Clock, createClock, later } from '../waiting/within.js';
 import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } from './channel.js';
 

@@ -1,6 +1,6 @@
 // The shapes on which the two sides of a scan thread agree, and how a scan and its answer lie in a slot of the memory that they share.
 import type { MessagePort } from 'node:worker_threads';
-import type { ThreadUrgency } from '../../process-addon.js';
+import type { ThreadUrgency } from '../../cores.js';
 import type { RawAnswer } from '../verdict.js';
 import type { BellRope } from './bell.js';
 import { SLOTS } from './ring.js';

@@ -2,8 +2,8 @@
 import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { takeUrgency } from '../../cores.js';
 import { messageOfError } from '../../error-text.js';
-import { takeUrgency } from '../../process-addon.js';
 import { epochOf, scanPlain, typeOf } from '../clamav/addon.js';
 import { PLAINLY_CLEAN, type RawAnswer, readAnswer, usualPolicy } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';

@@ -2,6 +2,7 @@
 // which looks at raw content and calls containers incomplete.
 import { spawn } from 'node:child_process';
 import { performance } from 'node:perf_hooks';
+import { startWaiting } from '../../cores.js';
 import { ownRulesDirectory, ownSignaturesDirectory, ruleValidationPath } from '../../paths.js';
 import { createClock } from '../../waiting/within.js';
 import { databaseFiles, describeDatabases, fingerprint, isRuleFile } from '../databases.js';
@@ -124,10 +125,12 @@ function runValidation(task: ValidationTask, sampleLimitMs: number): Promise<Val
   return new Promise((resolve, reject) => {
     // The kernel ends it where this process can't do it any more. Where the limit can't be set there is a lower one already.
     const program = `ulimit -t ${LIMIT_MS / 1000} 2>/dev/null; exec "$0" "$@"`;
-    const child = spawn('/bin/sh', ['-c', program, process.execPath, ruleValidationPath], {
-      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-      serialization: 'advanced',
-    });
+    const child = startWaiting(() =>
+      spawn('/bin/sh', ['-c', program, process.execPath, ruleValidationPath], {
+        stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+        serialization: 'advanced',
+      }),
+    );
     let atSample: string | null = null;
     const kill = (): void => void child.kill('SIGKILL');
     const end = (): void => {

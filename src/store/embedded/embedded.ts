@@ -89,7 +89,7 @@ export async function openEmbedded(options: EmbeddedOptions) {
       // Two processes are there while one replaces another, and three for moments.
       const connections = (2 * processes + 1) * POOL_CONNECTIONS;
       const place = { folder: folders.current, port: SOCKET_PORT, programs: programs(), major: MAJOR };
-      const server = await startServer({ ...place, account, connections, log });
+      const server = await startServer({ ...place, account, connections, leavesCore: processes === 1, log });
       try {
         await prepareRole(folders.socket);
       } catch (error) {

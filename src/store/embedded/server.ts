@@ -8,9 +8,9 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import postgres from 'postgres';
+import { startWaiting } from '../../cores.js';
 import { codeOf, messageOfError } from '../../error-text.js';
 import type { Log } from '../../log.js';
-import { startWaiting } from '../../process-addon.js';
 import { endsWithin, later } from '../../waiting/within.js';
 import { answers } from '../data-lock.js';
 import { StoreError, StoreInUse } from '../store-error.js';
@@ -27,6 +27,8 @@ interface DatabaseServerOptions {
   readonly folder: string;
   readonly port: number;
   readonly connections: number;
+  /** One serving thread uses it, which has a core for itself at times. */
+  readonly leavesCore?: boolean;
   readonly log: StoreLog;
 }
 
@@ -98,9 +100,9 @@ type Start =
   | { readonly started: false; readonly lines: readonly string[] };
 
 async function tryStart(options: DatabaseServerOptions): Promise<Start> {
-  const { account, folder, programs, log } = options;
+  const { account, folder, programs, leavesCore, log } = options;
   const args = ['-D', folder, ...settingsOf(options).flatMap((setting) => ['-c', setting])];
-  const child = run([...account.prefix, join(programs, 'postgres'), ...args]);
+  const child = run([...account.prefix, join(programs, 'postgres'), ...args], leavesCore);
   const lines: string[] = [];
   const ready = later<true>();
   const tell = teller(log);
@@ -119,17 +121,17 @@ async function tryStart(options: DatabaseServerOptions): Promise<Start> {
 }
 
 /** A group of its own: what a terminal sends to all is not for it, since the servers need it to the end. */
-export function run([program = '', ...args]: readonly string[]): ChildProcess {
+export function run([program = '', ...args]: readonly string[], leavesCore = false): ChildProcess {
   // Rows are written behind the answers: the thread that gives these comes first.
-  return startWaiting(() =>
+  const start = (): ChildProcess =>
     spawn(program, args, {
       cwd: '/',
       // Nothing of ours: passwords are in there.
       env: { PATH: SYSTEM_PATH, LC_ALL: 'C', TZ: 'UTC' },
       stdio: ['ignore', 'ignore', 'pipe'],
       detached: true,
-    }),
-  );
+    });
+  return startWaiting(start, { leavesCore });
 }
 
 /** Resolves when its output has been read as well. */

@@ -1,6 +1,6 @@
 // The entry of a thread that makes the files of gates, or a part of what they are made from: seconds of work.
 import { parentPort, workerData } from 'node:worker_threads';
-import { takeUrgency } from '../../../process-addon.js';
+import { takeUrgency } from '../../../cores.js';
 import { needsForPlan, prepareGates, windowsForGates } from './prepare.js';
 import type { ThreadMessage, ThreadOrder } from './thread.js';
 
