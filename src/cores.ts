@@ -61,6 +61,8 @@ const CORES_MOST = 4;
 const BUSY = 0.55;
 const NOT_BUSY = 0.45;
 const LOOK_MS = 100;
+/** In a row, before the core is given back. */
+const IDLE_LOOKS = 3;
 /** Between looks at a thread that does next to nothing. */
 const IDLE_LOOK_MS = 500;
 const IDLE = 0.05;
@@ -92,13 +94,15 @@ function sharedCores(): SharedCores | null {
 export function watchServingThread(): void {
   const cores = sharedCores();
   let last = { usedMs: usedMs(), atMs: performance.now() };
+  let idleLooks = 0;
   if (cores === null || last.usedMs === null) return;
   const look = (): void => {
     const now = { usedMs: usedMs(), atMs: performance.now() };
     const share = now.usedMs === null || last.usedMs === null ? 0 : (now.usedMs - last.usedMs) / (now.atMs - last.atMs);
     last = now;
     const wasKept = isKept;
-    isKept = share >= (wasKept ? NOT_BUSY : BUSY);
+    idleLooks = share < NOT_BUSY ? idleLooks + 1 : 0;
+    isKept = wasKept ? idleLooks < IDLE_LOOKS : share >= BUSY;
     // While it is kept there may be new threads.
     if (isKept || wasKept) place(cores);
     setTimeout(look, share < IDLE ? IDLE_LOOK_MS : LOOK_MS).unref();
