@@ -67,7 +67,7 @@ export function curveOf(figures: Figures): string {
   return picture({ ...figures, ...frame, title, heading }, [...panels, ...legendOf(lines, frame)]);
 }
 
-const GROWTH = { height: 276, top: 56, panel: 120, gap: 44, down: 130 } as const;
+const GROWTH = { height: 276, top: 56, panel: 96, gap: 36, down: 130 } as const;
 /** Times the first one; a line for each half. */
 const TIMES_MOST = 2;
 const growing = [
@@ -104,7 +104,7 @@ export function growthOf(figures: Figures): string {
     return parts;
   });
   const heading = 'Scans a second and memory, as times of the first measurement, by how many there are';
-  const title = 'Scans a second and memory by scans, accounts, rows, signatures and connections';
+  const title = 'Scans a second and memory by scans, mixed requests, accounts, rows, signatures and connections';
   const frame = { left: LEFT[0], height: GROWTH.height };
   return picture({ ...figures, ...frame, title, heading }, [...panels, ...legendOf(growing, frame)]);
 }

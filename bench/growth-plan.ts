@@ -1,6 +1,6 @@
 // What `npm run bench:growth` measures, step by step, and how long that takes.
 
-export const growing = ['scans', 'accounts', 'rows', 'signatures', 'connections'] as const;
+export const growing = ['scans', 'mixed', 'accounts', 'rows', 'signatures', 'connections'] as const;
 export type Growing = (typeof growing)[number];
 
 interface GrowthPlan {
@@ -19,6 +19,7 @@ const WHOLE: GrowthPlan = {
   paceSeconds: 3,
   steps: {
     scans: [10_000, 100_000, 1_000_000],
+    mixed: [10_000, 100_000, 1_000_000],
     accounts: [1, 10, 100, 1_000],
     rows: [0, 10_000, 100_000, 1_000_000],
     signatures: [0, 10_000, 100_000, 1_000_000],
@@ -33,6 +34,8 @@ const QUICK: GrowthPlan = {
   paceSeconds: 0.8,
   steps: {
     scans: [1_000, 10_000],
+    // Three minutes have no room for them.
+    mixed: [],
     accounts: [1, 100],
     rows: [0, 10_000],
     signatures: [0, 10_000],

@@ -1,4 +1,4 @@
-// `npm run bench:growth`: what the service takes for 1 KB, and what memory it has, as the work behind it grows: scans, accounts, rows of history, signatures, connections. About ten minutes.
+// `npm run bench:growth`: what the service takes for 1 KB, and what memory it has, as the work behind it grows: scans, requests of all sizes by two protocols, accounts, rows of history, signatures, connections. About a quarter of an hour.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -20,6 +20,7 @@ import { growthPlan, type Growing as Name, growing as names } from './growth-pla
 import { fill } from './history/fill.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
 import { median } from './median.js';
+import { scenarios } from './scenarios.js';
 
 const {
   database = ownSignaturesDirectory,
@@ -32,7 +33,7 @@ const {
   .option('--signatures, --database <dir>', 'folder with signatures (default: the project’s own)')
   .option('--figures', 'keep the table under docs/figures/, for the documents', false)
   .option('--into <dir>', 'keep the table in this folder')
-  .option('--quick', 'two steps of each, and shorter rounds: less than a minute', false)
+  .option('--quick', 'two steps of each but the mixed requests, and shorter rounds: less than a minute', false)
   .addOption(new Option('--only <name>', 'one of them').choices(names))
   .parse()
   .opts<{ database?: string; figures: boolean; into?: string; only?: Name; quick: boolean }>();
@@ -41,6 +42,7 @@ const CONNECTIONS = 32;
 /** Scans a second at which an answer is timed: far from the capacity, so that only the service's own work counts. */
 const RATE = 1_000;
 const PLANS = 'FREE:999999999,BENCH:999999999';
+const ACCOUNT = 'bench@example.org';
 /** At one time, of what is inserted. */
 const AT_ONCE = 10;
 
@@ -62,14 +64,14 @@ interface Running {
 
 async function start(
   env: Readonly<Record<string, string>> = {},
-  { databaseDirectory = resolve(database), openFiles = null as number | null } = {},
+  { databaseDirectory = resolve(database), openFiles = null as number | null, isWarm = true } = {},
 ): Promise<Running> {
   const setting = { databaseDirectory, threads: availableParallelism(), folder, openFiles };
   const server = await startServer(setting, { VERDICT_CACHE_MB: '0', PLANS, ...env });
   const client = startLineProcess(await compile(loadProgram));
   await client.ask(`http ${server.port} ${server.apiKey}`);
   await askForFiles(client, files);
-  await askForRun(client, `run ${warmUpSeconds} ${CONNECTIONS} keep`);
+  if (isWarm) await askForRun(client, `run ${warmUpSeconds} ${CONNECTIONS} keep`);
   return {
     server,
     client,
@@ -80,7 +82,13 @@ async function start(
   };
 }
 
-async function look(name: Name, count: number, { server, client }: Running): Promise<void> {
+/** `memoryBefore`: in megabytes, where what is timed must not count. */
+async function look(
+  name: Name,
+  count: number,
+  { server, client }: Running,
+  memoryBefore: number | null = null,
+): Promise<void> {
   const rates: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     await untilIdle(server.pid);
@@ -92,7 +100,7 @@ async function look(name: Name, count: number, { server, client }: Running): Pro
   const { p50Us = 0, p99Us = 0, errors, firstError } = await askForPace(client, paceSeconds, RATE);
   if (errors > 0) throw new Error(firstError);
   await untilIdle(server.pid);
-  const megabytes = privateMegabytes(server.pid);
+  const megabytes = memoryBefore ?? privateMegabytes(server.pid);
   const measured = [median(rates).toFixed(0), (p50Us / 1000).toFixed(2), (p99Us / 1000).toFixed(2)];
   rows.push([name, String(count), ...measured, megabytes.toFixed(0)]);
   process.stdout.write(`${rows.at(-1)?.join('  ')}\n`);
@@ -110,6 +118,45 @@ async function growScans(): Promise<void> {
       await look('scans', count, running);
     }
   } finally {
+    await running.stop();
+  }
+}
+
+/** By HTTP and by clamd's protocol in turns. Nothing else comes before the first memory. */
+async function growMixed(): Promise<void> {
+  const [mixed] = scenarios.filter(({ name }) => name === 'mixed');
+  if (mixed === undefined) throw new Error('There is a scenario of that name');
+  const mixedFiles = await makeFileSet(mixed, folder, async () => () => true);
+  const socket = join(folder, 'clamd.sock');
+  const running = await start(
+    { CLAMD_SOCKET: socket, CLAMD_ACCOUNT: ACCOUNT, BOOTSTRAP_EMAIL: ACCOUNT },
+    { isWarm: false },
+  );
+  const { server } = running;
+  const program = await compile(loadProgram);
+  const clients = [`http ${server.port} ${server.apiKey}`, `clamd ${socket}`].map((target) => ({
+    target,
+    client: startLineProcess(program),
+  }));
+  let done = 0;
+  try {
+    for (const { target, client } of clients) {
+      await client.ask(target);
+      await askForFiles(client, mixedFiles);
+    }
+    for (const count of steps.mixed) {
+      while (done < count) {
+        for (const { client } of clients) {
+          const run = await askForRun(client, `run ${roundSeconds} ${CONNECTIONS} keep`);
+          if (run.errors > 0) throw new Error(run.firstError);
+          done += run.scans;
+        }
+      }
+      await untilIdle(server.pid);
+      await look('mixed', count, running, privateMegabytes(server.pid));
+    }
+  } finally {
+    for (const { client } of clients) await client.stop();
     await running.stop();
   }
 }
@@ -172,7 +219,7 @@ async function growConnections(): Promise<void> {
   const clamd = await freePort();
   const most = Math.max(...steps.connections);
   const running = await start(
-    { CLAMD_PORT: String(clamd), CLAMD_ACCOUNT: 'bench@example.org', BOOTSTRAP_EMAIL: 'bench@example.org' },
+    { CLAMD_PORT: String(clamd), CLAMD_ACCOUNT: ACCOUNT, BOOTSTRAP_EMAIL: ACCOUNT },
     { openFiles: 2 * most + 2_000 },
   );
   const crowd = startLineProcess(process.execPath, { args: [join(import.meta.dirname, 'crowd-process.js')] });
@@ -191,6 +238,7 @@ async function growConnections(): Promise<void> {
 
 const grow: Readonly<Record<Name, () => Promise<void>>> = {
   scans: growScans,
+  mixed: growMixed,
   accounts: growAccounts,
   rows: growRows,
   signatures: growSignatures,
@@ -198,7 +246,7 @@ const grow: Readonly<Record<Name, () => Promise<void>>> = {
 };
 
 try {
-  for (const name of names) if (only === undefined || name === only) await grow[name]();
+  for (const name of names) if ((only === undefined || name === only) && steps[name].length > 0) await grow[name]();
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
@@ -206,4 +254,5 @@ const given = database === ownSignaturesDirectory ? '' : ' --database DIR';
 const command = `npm run bench:growth --${given}${only === undefined ? '' : ` --only ${only}`} --figures`;
 const columns = ['of', 'so many', 'scans/s', 'p50 ms', 'p99 ms', 'MB'];
 process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', columns, rows })}\n`);
-if (figures || into !== undefined) writeFigures('growth', { command, columns, rows }, into);
+if (figures || into !== undefined)
+  writeFigures(only === undefined ? 'growth' : `growth-${only}`, { command, columns, rows }, into);

@@ -84,11 +84,13 @@ export const parts: Readonly<Record<PartName, Part>> = {
     plannedSeconds(quick) {
       const { rounds, roundSeconds, warmUpSeconds, paceSeconds, steps } = growthPlan(quick);
       const looks = growing.reduce((sum, name) => sum + steps[name].length, 0);
-      const servers = 3 + steps.rows.length + steps.signatures.length;
+      const servers = 3 + Math.min(1, steps.mixed.length) + steps.rows.length + steps.signatures.length;
       const look = rounds * (roundSeconds + IDLE_SECONDS) + paceSeconds + 2 * IDLE_SECONDS;
       // A thousand scans a second at least, a million rows or signatures in a minute.
       const filling =
-        Math.max(...steps.scans) / 5_000 + (Math.max(...steps.rows) + Math.max(...steps.signatures)) / 15_000;
+        Math.max(...steps.scans) / 5_000 +
+        Math.max(0, ...steps.mixed) / 2_500 +
+        (Math.max(...steps.rows) + Math.max(...steps.signatures)) / 15_000;
       return looks * look + servers * (START_SECONDS + warmUpSeconds) + 2 * STORE_SECONDS + filling;
     },
   },
