@@ -2,7 +2,7 @@
 // what comes to the others for a moment.
 import { type ProcessAddon, processAddon } from './process-addon.js';
 
-export type Taken = 'one' | 'nobody' | 'notNow';
+export type Acceptance = 'one' | 'nobody' | 'notNow';
 
 interface DoorOptions {
   readonly addon: ProcessAddon;
@@ -10,7 +10,7 @@ interface DoorOptions {
   readonly descriptor: number;
   /** Told of each connection that opens or closes. Null: all of them are this process's. */
   readonly share: Share | null;
-  readonly take: () => Taken;
+  readonly take: () => Acceptance;
 }
 
 /** In one turn of the event loop. */
@@ -71,7 +71,7 @@ export class Door {
     }
   }
 
-  #take(most: number): Taken {
+  #take(most: number): Acceptance {
     for (let count = 0; count < most; count += 1) {
       const taken = this.#options.take();
       if (taken !== 'one' || !this.isOpen) return taken;
@@ -98,9 +98,9 @@ export class Door {
 }
 
 const protocols = ['http', 'clamd', 'icap'] as const;
-type Protocol = (typeof protocols)[number];
+type DoorProtocol = (typeof protocols)[number];
 /** Null: there are no other processes. */
-export type ShareOf = (protocol: Protocol) => Share | null;
+export type ShareOf = (protocol: DoorProtocol) => Share | null;
 
 /** What the memory is called among the descriptors that a process inherits. */
 export const SHARES = 'shares';
@@ -113,7 +113,7 @@ const PLACES = 256;
 const SLACK = 4;
 
 /** As the supervisor has them. */
-export type Shares = NonNullable<ReturnType<typeof createShares>>;
+export type DoorShares = NonNullable<ReturnType<typeof createShares>>;
 
 /** Null without the addon. */
 export function createShares() {
@@ -151,7 +151,7 @@ export class Share {
   #count = 0;
   #takesPart = false;
 
-  constructor(words: Int32Array, place: number, protocol: Protocol) {
+  constructor(words: Int32Array, place: number, protocol: DoorProtocol) {
     this.#words = words;
     this.#row = protocols.indexOf(protocol);
     this.#own = place * PLACE_WORDS + this.#row;

@@ -1,6 +1,6 @@
 // Connections of clients by the addon's system calls (native/peers.cc): one object each, and no stream, timer or listener of Node's.
 import { closeSync } from 'node:fs';
-import { Door, type Share, type Taken } from './door.js';
+import { type Acceptance, Door, type Share } from './door.js';
 import { type ProcessAddon, processAddon } from './process-addon.js';
 import { type InLine, Line } from './waiting/line.js';
 
@@ -326,7 +326,7 @@ export class Peers {
     }
   }
 
-  #take(number: number, way: Way): Taken {
+  #take(number: number, way: Way): Acceptance {
     if (number === NOBODY) return 'nobody';
     if (number === NOT_NOW) return 'notNow';
     const peer = new Peer(this, this.#addon, { number, way });

@@ -12,7 +12,7 @@ import {
 import type { Exchange } from '../http/exchange.js';
 import type { Route } from '../http/router.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
-import { Turns } from '../waiting/limiter.js';
+import { FairTurns } from '../waiting/limiter.js';
 import { parseUrl } from '../wire-text.js';
 import { findSession, REFRESH_TOKEN_MS, touchSession } from './sessions.js';
 import { type AddressOf, createRemembered, type Strangers, throttledAs } from './throttle.js';
@@ -53,7 +53,7 @@ export function createAuthenticate(parts: AuthenticateParts): {
   const { sqlOf, strangers, tokens, baseUrl, addressOf, openFor, now, onProblem } = parts;
   const ended = createRemembered<object>(now);
   const busy = (): Error => new Unavailable('storeBusy');
-  const turns = new Turns({ ...REQUESTS, full: busy, late: busy });
+  const turns = new FairTurns({ ...REQUESTS, full: busy, late: busy });
   /** Sessions whose `last_use` is being written: requests at the same time don't queue up for it. */
   const touching = new Set<string>();
 

@@ -9,7 +9,7 @@ import { Failure, Unavailable } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { recentTable } from '../recent-table.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { Turns, type Who } from '../waiting/limiter.js';
+import { FairTurns, type Who } from '../waiting/limiter.js';
 
 export interface Rule {
   readonly name: string;
@@ -202,8 +202,8 @@ export type Strangers = ReturnType<typeof createStrangers>;
 
 export function createStrangers() {
   const busy = (): Error => new Unavailable('signInsBusy');
-  const questions = new Turns({ ...LIMITS, full: busy, late: busy });
-  const refusals = new Turns({ ...REFUSALS, full: busy, late: busy });
+  const questions = new FairTurns({ ...LIMITS, full: busy, late: busy });
+  const refusals = new FairTurns({ ...REFUSALS, full: busy, late: busy });
   return {
     /** Does what asks the store, when it is this one's turn. Throws Failure('unavailable') when there is none in time. */
     ask: <T>(who: Who, work: () => Promise<T>): Promise<T> => questions.run(who, work),

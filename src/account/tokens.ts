@@ -17,7 +17,7 @@ import { z } from 'zod';
 import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { Turns, type Who } from '../waiting/limiter.js';
+import { FairTurns, type Who } from '../waiting/limiter.js';
 import { createRemembered } from './throttle.js';
 
 export interface SigningKey {
@@ -433,7 +433,7 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
   };
 }
 
-function createChecks(): Turns {
+function createChecks(): FairTurns {
   const busy = (): Error => new Unavailable('signInsBusy');
-  return new Turns({ ...CHECKS, full: busy, late: busy });
+  return new FairTurns({ ...CHECKS, full: busy, late: busy });
 }

@@ -12,7 +12,7 @@ import { codeOf } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Caller } from '../http/caller.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
-import { Turns, type Who } from '../waiting/limiter.js';
+import { FairTurns, type Who } from '../waiting/limiter.js';
 import { within } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { createKey } from './keys.js';
@@ -328,7 +328,7 @@ export const PASSWORD_MAX_CHARACTERS = 128;
 const SERVICE: Who = ['service'];
 
 const busy = (): Error => new Unavailable('passwordsBusy');
-const turns = new Turns({
+const turns = new FairTurns({
   ...{ running: CONCURRENT_MAX, runningEach: 1, waiting: WAITING_MAX, waitingEach: WAITING_EACH_MAX, waitMs: WAIT_MS },
   ...{ full: busy, late: busy },
 });

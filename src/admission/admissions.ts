@@ -21,7 +21,7 @@ import {
 } from './admission.js';
 import { createFills, createKeyOwners, type Fills, type FindKey, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
 import { createQuotaMirror, createRefusals, type QuotaHours } from './quota-hours.js';
-import { createExpectations, createUnits, type Expectations, type Standing, type Units } from './units.js';
+import { createExpectations, createUnits, type Expectations, type Units, type UserStanding } from './units.js';
 
 export interface AdmissionParts {
   readonly ledger: Ledger;
@@ -138,14 +138,14 @@ async function admitUnknown(takes: Takes, keyHash: string, expectations: Expecta
   return admission;
 }
 
-interface Known {
+interface KnownKey {
   readonly keyHash: string;
   readonly known: KeyRecord;
   readonly first: LedgerAnswer | Promise<LedgerAnswer>;
-  readonly standing: Standing;
+  readonly standing: UserStanding;
 }
 
-async function admitKnown(takes: Takes, { keyHash, known, first, standing }: Known): Promise<Admission> {
+async function admitKnown(takes: Takes, { keyHash, known, first, standing }: KnownKey): Promise<Admission> {
   let left = 0;
   try {
     const admission = await admitKey(takes, { keyHash, owner: known, first });

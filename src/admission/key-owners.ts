@@ -44,23 +44,23 @@ const OWNER_MS = 3_600_000;
 /** The limit of a key that only the ledger vouches for: it isn't compared with anything before Postgres is back. */
 export const UNKNOWN_LIMIT = -1;
 
-interface Remembered extends KeyRecord {
+interface RememberedKey extends KeyRecord {
   readonly verifiedAtMs: number;
   /** When the ledger got the owner. */
   readonly sentAtMs: number;
 }
 
 export function createKeyOwners({ ledger, findKey, fills, clock, onProblem }: KeyOwnerParts) {
-  const owners = recentTable<Remembered>(REMEMBERED_MAX);
+  const owners = recentTable<RememberedKey>(REMEMBERED_MAX);
 
-  function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, sentAtMs: number): Remembered {
+  function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, sentAtMs: number): RememberedKey {
     const remembered = { ...record, verifiedAtMs, sentAtMs };
     owners.set(keyHash, remembered);
     return remembered;
   }
 
   /** What Postgres said just now. The ledger gets it as well, for when Postgres is away; nobody waits for that. */
-  function verified(keyHash: string, record: KeyRecord, sentAtMs: number | null): Remembered {
+  function verified(keyHash: string, record: KeyRecord, sentAtMs: number | null): RememberedKey {
     const nowMs = clock();
     if (sentAtMs !== null && Math.abs(nowMs - sentAtMs) < OWNER_MS) return remember(keyHash, record, nowMs, sentAtMs);
     ledger.rememberOwner(keyHash, record).catch((error: unknown) => {
@@ -69,11 +69,11 @@ export function createKeyOwners({ ledger, findKey, fills, clock, onProblem }: Ke
     return remember(keyHash, record, nowMs, nowMs);
   }
 
-  function rememberForNow(keyHash: string, record: KeyRecord, sentAtMs: number): Remembered {
+  function rememberForNow(keyHash: string, record: KeyRecord, sentAtMs: number): RememberedKey {
     return remember(keyHash, record, clock() - FRESH_MS + REFRESH_RETRY_MS, sentAtMs);
   }
 
-  async function refresh(keyHash: string, old: Remembered): Promise<KeyRecord | null> {
+  async function refresh(keyHash: string, old: RememberedKey): Promise<KeyRecord | null> {
     try {
       const record = await within(findKey(keyHash), REFRESH_TIMEOUT_MS);
       if (record === null) {
@@ -196,7 +196,7 @@ const ABANDON_MS = 15_000;
 /** Null when Postgres, asked after this call, doesn't have the key as a live one; throws Failure('unavailable'). */
 export type FindKey = (keyHash: string) => Promise<KeyRecord | null>;
 
-interface Waiting {
+interface WaitingQuestion {
   readonly found: Promise<KeyRecord | null>;
   readonly resolve: (record: KeyRecord | null) => void;
   readonly reject: (error: unknown) => void;
@@ -211,7 +211,7 @@ export function createLookups(
   load: KeyLoader,
   { timeoutMs, abandonMs }: LookupTimes = { timeoutMs: STORE_ANSWER_MS, abandonMs: ABANDON_MS },
 ): FindKey {
-  const waiting = new Map<string, Waiting>();
+  const waiting = new Map<string, WaitingQuestion>();
   let running = 0;
   let scheduled = false;
 
@@ -260,9 +260,9 @@ export function createLookups(
   };
 }
 
-function placeInBatch(): Waiting {
-  let resolve: Waiting['resolve'] = () => undefined;
-  let reject: Waiting['reject'] = () => undefined;
+function placeInBatch(): WaitingQuestion {
+  let resolve: WaitingQuestion['resolve'] = () => undefined;
+  let reject: WaitingQuestion['reject'] = () => undefined;
   const found = new Promise<KeyRecord | null>((accept, refuse) => {
     resolve = accept;
     reject = refuse;

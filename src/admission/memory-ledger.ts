@@ -17,19 +17,19 @@ import {
   windowStart,
 } from './admission.js';
 
-interface Units {
+interface HourUnits {
   counted: number;
   returned: number;
   direct: number;
   directReturned: number;
 }
 
-interface Hour extends Units {
+interface Hour extends HourUnits {
   /** Of keys that have a limit of their own, by their ids; null: of none. */
-  keys: Map<string, Units> | null;
+  keys: Map<string, HourUnits> | null;
 }
 
-interface User {
+interface LedgerUser {
   limit: number | null;
   /** By their hashes; null: the key has ended. */
   readonly keys: Map<string, LedgerKey | null>;
@@ -50,7 +50,7 @@ interface MemoryLedgerOptions {
 const CORRECTION_SECONDS = 60;
 
 export function createMemoryLedger({ clock, uptimeSeconds = uptime, usersMax }: MemoryLedgerOptions): Ledger {
-  const users = recentTable<User>(usersMax ?? REMEMBERED_MAX);
+  const users = recentTable<LedgerUser>(usersMax ?? REMEMBERED_MAX);
   return {
     ...countsOf(users, createHourClock(clock, uptimeSeconds)),
     ...factsOf(users),
@@ -60,7 +60,7 @@ export function createMemoryLedger({ clock, uptimeSeconds = uptime, usersMax }: 
   };
 }
 
-type Users = RecentTable<User>;
+type Users = RecentTable<LedgerUser>;
 interface Now {
   readonly windowStartSeconds: number;
   readonly nowSeconds: number;
@@ -144,7 +144,7 @@ function takeByRules(limit: number, hour: Hour, keyId: string, rules: KeyRules, 
   return { kind, limit, ...countsIn(hour), own, rules: text, ...now };
 }
 
-function unitsOf(hour: Hour, keyId: string): Units {
+function unitsOf(hour: Hour, keyId: string): HourUnits {
   hour.keys ??= new Map();
   const known = hour.keys.get(keyId);
   if (known !== undefined) return known;
@@ -153,23 +153,23 @@ function unitsOf(hour: Hour, keyId: string): Units {
   return fresh;
 }
 
-function countsIn(hour: Units = { counted: 0, returned: 0, direct: 0, directReturned: 0 }) {
+function countsIn(hour: HourUnits = { counted: 0, returned: 0, direct: 0, directReturned: 0 }) {
   return { counted: hour.counted, returned: hour.returned, direct: hour.direct - hour.directReturned };
 }
 
 function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setLimit' | 'setKey' | 'raise'> {
   let tokens = 0;
 
-  function userOf(userId: string): User {
+  function userOf(userId: string): LedgerUser {
     const known = users.get(userId);
     if (known !== undefined) return known;
     tokens += 1;
-    const user: User = { limit: null, keys: new Map(), hours: new Map(), token: tokens };
+    const user: LedgerUser = { limit: null, keys: new Map(), hours: new Map(), token: tokens };
     users.set(userId, user);
     return user;
   }
 
-  function voidTokens(user: User): void {
+  function voidTokens(user: LedgerUser): void {
     tokens += 1;
     user.token = tokens;
   }
@@ -210,7 +210,7 @@ function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setL
   };
 }
 
-function hourOf(user: User, windowStartSeconds: number): Hour {
+function hourOf(user: LedgerUser, windowStartSeconds: number): Hour {
   const known = user.hours.get(windowStartSeconds);
   if (known !== undefined) return known;
   if (user.hours.size >= HOURS_KEPT) {
@@ -225,7 +225,7 @@ function hourOf(user: User, windowStartSeconds: number): Hour {
 }
 
 function raiseHour(
-  user: User,
+  user: LedgerUser,
   { keyId, windowStartSeconds, mirrored, returned, direct, directReturned }: QuotaHour,
 ): void {
   const all = hourOf(user, windowStartSeconds);

@@ -39,7 +39,7 @@ export interface RefusedHour {
 
 export type QuotaHours = ReturnType<typeof createQuotaHours>;
 
-interface Row {
+interface HourRow {
   readonly user_id: string;
   readonly key_id: string | null;
   readonly window_start: string;
@@ -74,7 +74,7 @@ export function createQuotaHours(sql: Sql, isShared = false) {
   const isCurrent = sql`window_start BETWEEN extract(epoch FROM now()) - ${CURRENT_SECONDS} AND extract(epoch FROM now()) + ${CURRENT_SECONDS}`;
 
   /** The hours of a user or of a key: their table, and which of its rows they are. */
-  function hoursOf(userId: string, keyId: string | undefined): Place {
+  function hoursOf(userId: string, keyId: string | undefined): HourPlace {
     if (keyId === undefined) {
       const owner = sql`SELECT id, ${thisHour} FROM users WHERE id = ${userId}`;
       return { ...ofUsers, isTheirs: sql`user_id = ${userId}`, first: sql`(user_id, window_start) ${owner}` };
@@ -86,7 +86,7 @@ export function createQuotaHours(sql: Sql, isShared = false) {
   async function mirrored({ table, columns, owners, ids, named, unique }: typeof ofUsers, seen: readonly Seen[]) {
     const rows = inOrder(seen);
     if (rows.length === 0) return [];
-    return await sql<Row[]>`
+    return await sql<HourRow[]>`
       INSERT INTO ${table} AS q (${named}, window_start, mirrored, returned)
       SELECT ${ids}, s.window_start, s.counted, s.returned
       FROM unnest(${rows.map(({ keyId, userId }) => keyId ?? userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
@@ -103,16 +103,16 @@ export function createQuotaHours(sql: Sql, isShared = false) {
     /** The hours of the user next to the present one, and those of their keys. */
     async read(userId: string): Promise<QuotaHour[]> {
       const [hours, current] = await Promise.all([
-        sql<Row[]>`
+        sql<HourRow[]>`
           SELECT ${ofUsers.columns} FROM quota_hours WHERE user_id = ${userId}
           ORDER BY abs(window_start - extract(epoch FROM now())) LIMIT ${HOURS_KEPT}`,
-        sql<Row[]>`SELECT ${ofKeys.columns} FROM key_hours WHERE user_id = ${userId} AND ${isCurrent}`,
+        sql<HourRow[]>`SELECT ${ofKeys.columns} FROM key_hours WHERE user_id = ${userId} AND ${isCurrent}`,
       ]);
       return [...hours, ...current].map(hourOf);
     },
     /** This hour and those next to it of everybody who had units in them. */
     async current(): Promise<QuotaHour[]> {
-      const rows = await sql<Row[]>`
+      const rows = await sql<HourRow[]>`
         SELECT ${ofUsers.columns} FROM quota_hours WHERE ${isCurrent}
         UNION ALL SELECT ${ofKeys.columns} FROM key_hours WHERE ${isCurrent}`;
       return rows.map(hourOf);
@@ -141,14 +141,14 @@ export function createQuotaHours(sql: Sql, isShared = false) {
       const hour = sql`${isTheirs} AND window_start = ${thisHour}`;
       for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
         // Postgres judges the newest version of the row, under its lock: that is what makes it exact.
-        const [taken] = await sql<(Row & { now_seconds: string })[]>`
+        const [taken] = await sql<(HourRow & { now_seconds: string })[]>`
           UPDATE ${table} SET direct = direct + 1, mirrored = ${mirrored}, returned = ${returned}
           WHERE ${hour} AND ${mayCount} AND ${mirrored} - ${returned} + direct - direct_returned < ${hourlyLimit}::integer
           RETURNING ${columns}, ${nowSeconds}`;
         if (taken !== undefined) return { ...hourOf(taken), kind: 'taken', nowSeconds: Number(taken.now_seconds) };
         const made = await sql`INSERT INTO ${table} ${first} ON CONFLICT DO NOTHING RETURNING user_id`;
         if (made.length > 0) continue;
-        const [full] = await sql<(Row & { now_seconds: string; may_count: boolean })[]>`
+        const [full] = await sql<(HourRow & { now_seconds: string; may_count: boolean })[]>`
           SELECT ${columns}, ${mirrored} AS mirrored, ${returned} AS returned, ${nowSeconds}, ${mayCount} AS may_count
           FROM ${table} WHERE ${hour}`;
         if (full?.may_count === false) throw new StoreAway(new Error('Redis counts'));
@@ -170,7 +170,7 @@ export function createQuotaHours(sql: Sql, isShared = false) {
           ? sql`direct_returned = least(direct, direct_returned + 1)`
           : sql`returned = least(mirrored, returned + 1)`;
       const { table, columns, isTheirs } = hoursOf(userId, keyId);
-      const [row] = await sql<Row[]>`
+      const [row] = await sql<HourRow[]>`
         UPDATE ${table} SET ${counted} WHERE ${isTheirs} AND window_start = ${windowStartSeconds} RETURNING ${columns}`;
       return row === undefined ? null : hourOf(row);
     },
@@ -208,7 +208,7 @@ export function createQuotaHours(sql: Sql, isShared = false) {
   };
 }
 
-interface Place {
+interface HourPlace {
   readonly table: Fragment;
   readonly columns: Fragment;
   readonly isTheirs: Fragment;
@@ -244,7 +244,7 @@ function raisedBy(sql: Sql, seen: Seen | null): { readonly mirrored: Fragment; r
   };
 }
 
-function hourOf({ user_id, key_id, window_start, mirrored, returned, direct, direct_returned }: Row): QuotaHour {
+function hourOf({ user_id, key_id, window_start, mirrored, returned, direct, direct_returned }: HourRow): QuotaHour {
   const windowStartSeconds = Number(window_start);
   const hour = { userId: user_id, windowStartSeconds, mirrored, returned, direct, directReturned: direct_returned };
   return key_id === null ? hour : { ...hour, keyId: key_id };

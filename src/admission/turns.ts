@@ -21,7 +21,7 @@ export interface TurnParts {
   readonly onProblem: (message: string) => void;
 }
 
-export interface Turns {
+export interface LedgerTurns {
   /** The ledger, which is away for this process when Redis is, and when Postgres counts for all. */
   readonly ledger: Ledger;
   /** To be asked when the ledger is away. True: Postgres counts now. False: the ledger is to be asked again. Throws Failure `unavailable` when nobody counts. */
@@ -73,7 +73,7 @@ interface Told {
   readonly leftAtMs: number | null;
 }
 
-interface Row {
+interface TurnRow {
   readonly generation: string;
   readonly away_ms: number;
   readonly is_open: boolean;
@@ -88,18 +88,18 @@ function createQuestions(sql: Sql) {
     until IS NOT NULL AS is_open, (extract(epoch FROM clock_timestamp() - since) * 1000)::float8 AS left_ms`;
   const until = sql`CASE WHEN ${isOver} THEN NULL ELSE until END`;
   return {
-    look: async () => await sql<Row[]>`SELECT ${row} FROM ledger_away`,
+    look: async () => await sql<TurnRow[]>`SELECT ${row} FROM ledger_away`,
     /** Redis is left, or for longer. Who asks afterwards knows it. */
     leave: async () =>
-      await sql<Row[]>`
+      await sql<TurnRow[]>`
         UPDATE ledger_away SET until = clock_timestamp() + ${awayMs}, generation = generation + CASE WHEN ${isOver} THEN 1 ELSE 0 END,
           since = CASE WHEN ${isOver} OR since > clock_timestamp() THEN NULL ELSE since END
         RETURNING ${row}`,
     /** The next step: it says since when. */
     mark: async () =>
-      await sql<Row[]>`UPDATE ledger_away SET since = coalesce(since, clock_timestamp()) RETURNING ${row}`,
+      await sql<TurnRow[]>`UPDATE ledger_away SET since = coalesce(since, clock_timestamp()) RETURNING ${row}`,
     /** Redis counts, if nobody has prolonged it. It waits for units that Postgres counts just now, and afterwards Postgres counts none. */
-    giveBack: async () => await sql<Row[]>`UPDATE ledger_away SET until = ${until} RETURNING ${row}`,
+    giveBack: async () => await sql<TurnRow[]>`UPDATE ledger_away SET until = ${until} RETURNING ${row}`,
   };
 }
 
@@ -115,7 +115,7 @@ function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
   /** Grows when Redis was left, and when it may have lost what it had. */
   let term = 0;
 
-  async function hear(answer: Promise<readonly Row[]>): Promise<void> {
+  async function hear(answer: Promise<readonly TurnRow[]>): Promise<void> {
     const askedAtMs = performance.now();
     const [said] = await within(answer, LEASE_MS);
     if (said === undefined) throw new Error('ledger_away has no row');
@@ -207,7 +207,7 @@ function shared(
   };
 }
 
-export function createTurns(parts: TurnParts): Turns {
+export function createTurns(parts: TurnParts): LedgerTurns {
   const { ledger, problem } = parts;
   let isReturning = false;
   let usedAtMs = Number.NEGATIVE_INFINITY;

@@ -209,7 +209,7 @@ function awayIfAway(error: unknown): 'away' {
 
 export type Expectations = ReturnType<typeof createExpectations>;
 
-export class Standing {
+export class UserStanding {
   left = 0;
   asking = 0;
 
@@ -222,17 +222,17 @@ export class Standing {
 
 /** `usersMax`: a user that has made room is expected again after the next answer. */
 export function createExpectations(usersMax: number) {
-  const users = recentTable<Standing>(usersMax);
+  const users = recentTable<UserStanding>(usersMax);
 
-  function open(userId: string): Standing {
-    const standing = new Standing();
+  function open(userId: string): UserStanding {
+    const standing = new UserStanding();
     users.set(userId, standing);
     return standing;
   }
 
   return {
     /** One more is asked for. */
-    begin(userId: string): Standing {
+    begin(userId: string): UserStanding {
       const standing = users.get(userId) ?? open(userId);
       standing.asking += 1;
       return standing;

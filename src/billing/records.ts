@@ -159,7 +159,7 @@ export async function countCustomers(sql: Queries, livemode: boolean): Promise<n
   return row?.customers ?? 0;
 }
 
-interface Row {
+interface CustomerRow {
   readonly customerId: string | null;
   readonly email: string | null;
   readonly generation: number;
@@ -197,13 +197,13 @@ export function isFinal({ facts }: StripeProblem): boolean {
 }
 
 /** The user's row. The address is noted with the first try and not changed before the customer is there. */
-async function prepare(sql: Sql, userId: string, livemode: boolean): Promise<Row> {
+async function prepare(sql: Sql, userId: string, livemode: boolean): Promise<CustomerRow> {
   await sql`
     INSERT INTO billing_customers AS b (user_id, livemode, email)
     SELECT id, ${livemode}, email FROM users WHERE id = ${userId}
     ON CONFLICT (user_id, livemode) DO UPDATE SET email = EXCLUDED.email
     WHERE b.customer_id IS NULL AND b.email IS NULL`;
-  const [row] = await sql<Row[]>`
+  const [row] = await sql<CustomerRow[]>`
     SELECT customer_id AS "customerId", email, generation FROM billing_customers
     WHERE user_id = ${userId} AND livemode = ${livemode}`;
   if (row === undefined) throw new Failure('tokenInvalid');
@@ -314,18 +314,18 @@ export function createApplier(parts: ApplierParts) {
   return { apply: coalesce(applyOnce), announce };
 }
 
-interface Turn {
+interface ReadingTurn {
   readonly running: Promise<Applied>;
   next: { readonly events: EventRow[]; readonly result: Promise<Applied> } | null;
 }
 
 /** One reading per user at a time in this process; calls that come meanwhile share the next one, which begins after them. */
 function coalesce(applyOnce: (userId: string, events: readonly EventRow[]) => Promise<Applied>) {
-  const turns = new Map<string, Turn>();
+  const turns = new Map<string, ReadingTurn>();
 
   function begin(userId: string, events: readonly EventRow[]): Promise<Applied> {
     const running = applyOnce(userId, events);
-    const turn: Turn = { running, next: null };
+    const turn: ReadingTurn = { running, next: null };
     turns.set(userId, turn);
     const leave = (): void => {
       if (turn.next === null) turns.delete(userId);
@@ -334,7 +334,7 @@ function coalesce(applyOnce: (userId: string, events: readonly EventRow[]) => Pr
     return running;
   }
 
-  function follow(userId: string, turn: Turn): { events: EventRow[]; result: Promise<Applied> } {
+  function follow(userId: string, turn: ReadingTurn): { events: EventRow[]; result: Promise<Applied> } {
     const events: EventRow[] = [];
     const start = (): Promise<Applied> => begin(userId, events);
     return { events, result: turn.running.then(start, start) };

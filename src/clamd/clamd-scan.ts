@@ -58,17 +58,17 @@ export interface StreamOwner extends Stream<StreamedScan> {
   answer(scan: StreamedScan, text: string): void;
 }
 
-export interface Framing {
+export interface AnswerFraming {
   /** In front of the answer: the number of the command in its session, or nothing. */
   readonly label: string;
   readonly delimiter: string;
 }
 
 export class StreamedScan extends ClamdScan {
-  readonly framing: Framing;
+  readonly framing: AnswerFraming;
   protected readonly stream: StreamOwner;
 
-  constructor(shared: ClamdScanParts, owner: StreamOwner, framing: Framing) {
+  constructor(shared: ClamdScanParts, owner: StreamOwner, framing: AnswerFraming) {
     super(shared, STREAM);
     this.framing = framing;
     this.stream = owner;
@@ -194,13 +194,13 @@ export class FileWork {
   readonly #parts: ClamdScanParts;
   readonly #files: FolderFiles;
   readonly #owner: WorkOwner;
-  readonly #framing: Framing;
+  readonly #framing: AnswerFraming;
   readonly #running = new Set<FileScan>();
   #isGone = false;
   #hasFound = false;
   #hasFailed = false;
 
-  constructor(parts: ClamdScanParts, files: FolderFiles, owner: WorkOwner, framing: Framing) {
+  constructor(parts: ClamdScanParts, files: FolderFiles, owner: WorkOwner, framing: AnswerFraming) {
     this.#parts = parts;
     this.#files = files;
     this.#owner = owner;

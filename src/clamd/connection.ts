@@ -15,13 +15,13 @@ import {
 import type { FolderFiles, MachineFiles } from './open-below.js';
 import {
   ClamdParser,
+  type ClamdParserTarget,
   COMMAND_TIMED_OUT,
   type Command,
   INVALID_IN_SESSION,
   NO_DESCRIPTOR,
   NOT_AVAILABLE,
   OLD_IN_SESSION,
-  type ParserTarget,
   type PoolFacts,
   STREAM_TOO_LARGE,
   statsOf,
@@ -31,7 +31,7 @@ import {
 } from './protocol.js';
 
 /** What all connections have in common. `streamTimeoutMs`: for a stream, from its first chunk to its end; the time in which it waits for us doesn't count. */
-export interface ConnectionParts extends ClamdScanParts {
+export interface ClamdConnectionParts extends ClamdScanParts {
   readonly files: MachineFiles;
   readonly version: () => string;
   readonly pool: PoolFacts;
@@ -46,9 +46,9 @@ interface Pending {
   onGone(reason: Error): void;
 }
 
-export class ClamdConnection extends Connection implements ParserTarget, StreamOwner, WorkOwner, PeerOwner {
+export class ClamdConnection extends Connection implements ClamdParserTarget, StreamOwner, WorkOwner, PeerOwner {
   protected readonly parser = new ClamdParser(this);
-  readonly #parts: ConnectionParts;
+  readonly #parts: ClamdConnectionParts;
   /** Open files that have come and are not asked for. */
   #descriptors: readonly number[] = [];
   #isSession = false;
@@ -69,7 +69,7 @@ export class ClamdConnection extends Connection implements ParserTarget, StreamO
   readonly #unanswered: Pending[] = [];
   readonly #waitForReading: (() => void)[] = [];
 
-  constructor(parts: ConnectionParts, peer: Peer) {
+  constructor(parts: ClamdConnectionParts, peer: Peer) {
     super(peer, CLAMD_COMMAND_MS);
     this.#parts = parts;
   }

@@ -105,7 +105,7 @@ export function statsOf({ running, threads, waiting }: PoolFacts): string {
 }
 
 /** Who hears what the bytes say. */
-export interface ParserTarget {
+export interface ClamdParserTarget {
   onCommand(command: Command): void;
   /** A chunk of a stream begins; `sizeBytes` is above 0. */
   onChunk(sizeBytes: number): void;
@@ -117,7 +117,7 @@ export interface ParserTarget {
   onTooLong(): void;
 }
 
-type State = 'begin' | 'new' | 'old' | 'size' | 'chunk' | 'descriptor' | 'over';
+type ClamdState = 'begin' | 'new' | 'old' | 'size' | 'chunk' | 'descriptor' | 'over';
 
 const NEWLINE = 0x0a;
 const N = 0x6e;
@@ -127,8 +127,8 @@ const SIZE_BYTES = 4;
 export class ClamdParser {
   /** Nothing more is taken until it is false again. */
   isHeld = false;
-  readonly #target: ParserTarget;
-  #state: State = 'begin';
+  readonly #target: ClamdParserTarget;
+  #state: ClamdState = 'begin';
   #delimiter: Delimiter = '\n';
   /** Of the command that isn't whole. */
   #line: Buffer | null = null;
@@ -138,7 +138,7 @@ export class ClamdParser {
   /** Of the chunk. */
   #leftBytes = 0;
 
-  constructor(target: ParserTarget) {
+  constructor(target: ClamdParserTarget) {
     this.#target = target;
   }
 

@@ -49,20 +49,20 @@ export const DATA_DIR_OPTION = [
 ] as const;
 const JSON_OPTION = ['--json', 'print one JSON document', false] as const;
 
-interface Common {
+interface CommonOptions {
   readonly json: boolean;
   readonly dataDir?: string;
 }
 
-export type Place = Pick<Common, 'dataDir'>;
+export type DataPlace = Pick<CommonOptions, 'dataDir'>;
 /** `work` resolves with the exit code. */
-type Run = (place: Place, work: (config: Config) => Promise<number>) => Promise<void>;
+type RunWithConfig = (place: DataPlace, work: (config: Config) => Promise<number>) => Promise<void>;
 type Work<Given> = (config: Config, given: Given) => Promise<void>;
 
 /** `load`: what it does with its arguments and options, by their names. It is loaded when the command runs. */
 function addCommand<Given>(
   to: Command,
-  run: Run,
+  run: RunWithConfig,
   [usage, about, help = COMMON_HELP]: readonly [usage: string, about: string, help?: string],
   load: () => Promise<Work<Given>>,
 ): Command {
@@ -71,7 +71,7 @@ function addCommand<Given>(
   command.addHelpText('after', help);
   return command.action(async () => {
     const values = command.registeredArguments.map((argument, at) => [argument.name(), command.processedArgs[at]]);
-    const given = { ...command.opts<Common & Given>(), ...Object.fromEntries(values) };
+    const given = { ...command.opts<CommonOptions & Given>(), ...Object.fromEntries(values) };
     await run(given, async (config) => {
       await (await load())(config, given);
       return EXIT_CLEAN;
@@ -83,12 +83,12 @@ const users = () => import('./users.js');
 const stores = () => import('./store.js');
 
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
-  const run: Run = async ({ dataDir }, work) => {
+  const run: RunWithConfig = async ({ dataDir }, work) => {
     // The reader has seen enough (`sluice user list | head -1`).
     process.stdout.on('error', () => undefined);
     finish(await work(readConfig(findService(env, { dataDirectory: dataDir ?? null }))));
   };
-  const runOnNew: Run = async ({ dataDir }, work) => {
+  const runOnNew: RunWithConfig = async ({ dataDir }, work) => {
     const { DATABASE_URL: _, ...rest } = env;
     finish(await work(readConfig(dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir })));
   };
@@ -107,7 +107,7 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
     .description('read every customer from Stripe and repair their plans')
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', RECONCILE_HELP)
-    .action((options: Place) =>
+    .action((options: DataPlace) =>
       run(options, async (config) => (await import('./billing.js')).reconcileBilling(config)),
     );
   const backup = ['backup', 'write all that the database has into a file', BACKUP_HELP] as const;
@@ -143,7 +143,7 @@ billing is off, 130 interrupted.
 
 ${environmentHelp(['DATABASE_URL', 'DATA_DIR', 'BASE_URL', 'PLANS', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'STRIPE_PRICES', 'STRIPE_API_BASE', 'LOG_LEVEL'])}`;
 
-function addUserCommands(user: Command, run: Run): void {
+function addUserCommands(user: Command, run: RunWithConfig): void {
   const password = ['--password-stdin', 'read the password from stdin, 12 to 128 characters', false] as const;
   addCommand(user, run, ['add <email>', 'make an account', ADD_HELP], async () => (await users()).addUser)
     .option('--name <name>', 'what the account is called, up to 100 characters', '')
@@ -161,7 +161,7 @@ function addUserCommands(user: Command, run: Run): void {
   addCommand(user, run, ['two-factor-off <email>', off], async () => (await users()).turnTwoFactorOff);
 }
 
-function addStandingCommands(user: Command, run: Run): void {
+function addStandingCommands(user: Command, run: RunWithConfig): void {
   const plan = ['set-plan <email>', 'put an account on another plan', PLAN_HELP] as const;
   addCommand(user, run, plan, async () => (await users()).setPlan).argument('<plan>', 'one of PLANS');
   const limit = ['set-limit <email>', 'give an account scans per hour of its own'] as const;
@@ -179,7 +179,7 @@ function addStandingCommands(user: Command, run: Run): void {
   addCommand(user, run, remove, async () => (await users()).remove).option('--yes', 'it is meant', false);
 }
 
-function addKeyCommands(key: Command, run: Run): void {
+function addKeyCommands(key: Command, run: RunWithConfig): void {
   const create = ['create', 'make an API key and print its value, once'] as const;
   addCommand(key, run, create, async () => (await users()).createUserKey)
     .argument('<email>', 'whose key it is')

@@ -4,10 +4,10 @@ import { table } from '../config/variables.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from './output.js';
 
-type Setting = keyof typeof table;
+type ClamdSetting = keyof typeof table;
 
 interface Counterpart {
-  readonly setting: Setting;
+  readonly setting: ClamdSetting;
   /** Of its text; null: it can't be said so. */
   readonly read: (value: string) => string | null;
 }

@@ -199,7 +199,7 @@ function addressOf(url: string): string {
   return new URL('api/v1/scans', known.href.endsWith('/') ? known : `${known.href}/`).href;
 }
 
-type Attempt =
+type ExamineAnswer =
   /** `retryAfterSeconds` null: that is its answer. */
   | {
       readonly kind: 'answered';
@@ -218,7 +218,7 @@ const BAD_PORT =
   'the port of --server is one that HTTP clients keep to another protocol, and nothing was sent: have the server, or a proxy in front of it, listen on another port';
 
 /** Throws ServerRefuses for a key that may not scan, and where no server of ours can be reached so. */
-async function attempt(send: () => Promise<Response>): Promise<Attempt> {
+async function attempt(send: () => Promise<Response>): Promise<ExamineAnswer> {
   let answer: Response;
   let text: string;
   try {

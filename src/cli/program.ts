@@ -3,7 +3,7 @@ import { Command, CommanderError, type Option } from 'commander';
 import { ConfigError, readVersion } from '../config/config.js';
 import { StoreError } from '../store/store-error.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { addAccountCommands, DATA_DIR_OPTION, type Place } from './account-commands.js';
+import { addAccountCommands, DATA_DIR_OPTION, type DataPlace } from './account-commands.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE, environmentHelp, Refusal } from './output.js';
 
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES'];
@@ -42,7 +42,7 @@ const CLAMD_CONFIG_HELP = `
 What it prints is a file of the environment: lines of variables, and comments.
 Exit codes: 0 done, 2 the file can't be read.`;
 
-interface ScanOptions {
+interface ScanCommandOptions {
   readonly json: boolean;
   readonly infectedOnly: boolean;
   readonly server?: string;
@@ -81,7 +81,7 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .option('--json', 'print one JSON document', false)
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', STATUS_HELP)
-    .action(async (options: Place & { json: boolean }) => {
+    .action(async (options: DataPlace & { json: boolean }) => {
       exitCode = await (await import('./status.js')).status(options, env);
     });
   program
@@ -120,7 +120,7 @@ function addScanCommand(program: Command, env: NodeJS.ProcessEnv, finish: (exitC
       'an API key of the server; better in SLUICE_API_KEY, where others on the machine do not see it',
     )
     .addHelpText('after', SCAN_HELP)
-    .action(async (paths: string[], options: ScanOptions) => {
+    .action(async (paths: string[], options: ScanCommandOptions) => {
       const { server = null, key = null, json, infectedOnly } = options;
       finish(await (await import('./scan.js')).scan({ paths, json, infectedOnly, server, key }, env));
     });
@@ -142,7 +142,7 @@ function exitCodeOf(error: unknown): number {
 }
 
 /** With the folder that was named; signatures can be in one that no service has used yet. */
-function placed(env: NodeJS.ProcessEnv, { dataDir }: Place): NodeJS.ProcessEnv {
+function placed(env: NodeJS.ProcessEnv, { dataDir }: DataPlace): NodeJS.ProcessEnv {
   const { DATABASE_URL: _, ...rest } = env;
   return dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir };
 }
@@ -186,7 +186,7 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .option('--json', 'print one JSON document', false)
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', SIGNATURES_STATUS_HELP)
-    .action(async (options: Place & { json: boolean }) => {
+    .action(async (options: DataPlace & { json: boolean }) => {
       finish(await (await import('./signatures.js')).signaturesStatus(options, placed(env, options)));
     });
   signatures
@@ -195,7 +195,7 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .argument('[folder...]', 'folders with signatures (default: the configured ones)')
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', SIGNATURES_CHECK_HELP)
-    .action(async (folders: string[], place: Place) => {
+    .action(async (folders: string[], place: DataPlace) => {
       finish(await (await import('./signatures.js')).signaturesCheck(folders, placed(env, place)));
     });
   signatures
@@ -204,7 +204,7 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .argument('<path...>', 'clean files, and folders of them')
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', SIGNATURES_TUNE_HELP)
-    .action(async (paths: string[], place: Place) => {
+    .action(async (paths: string[], place: DataPlace) => {
       finish(await (await import('./signatures.js')).signaturesTune(paths, placed(env, place)));
     });
   signatures
@@ -215,7 +215,7 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .option('--yes', 'install freshclam without asking, where it is missing', false)
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', SIGNATURES_UPDATE_HELP)
-    .action(async (options: Place & { from?: string; into?: string; yes: boolean }) => {
+    .action(async (options: DataPlace & { from?: string; into?: string; yes: boolean }) => {
       finish(await (await import('./signatures-update.js')).signaturesUpdate(options, placed(env, options)));
     });
 }

@@ -330,7 +330,7 @@ function reasonOf(error: unknown): string {
   return code === null ? messageOfError(error) : (REASONS[code] ?? code);
 }
 
-export type Content =
+export type FileContent =
   | {
       readonly kind: 'read';
       readonly bytes: Uint8Array<SharedArrayBuffer>;
@@ -346,7 +346,7 @@ const SLICE_BYTES = 4 * 1024 * 1024;
  * Reads at most the size that the file had when it was found: memory was set aside for that. Rejects with the system's error.
  * A link in place of the file, put there since, is only followed where it was named on the command line.
  */
-async function readContent(path: Buffer, sizeBytes: number, followLink: boolean): Promise<Content> {
+async function readContent(path: Buffer, sizeBytes: number, followLink: boolean): Promise<FileContent> {
   // A named pipe, put there since, must not block: nobody may ever write to it.
   const flags = constants.O_RDONLY | constants.O_NONBLOCK | (followLink ? 0 : constants.O_NOFOLLOW);
   const file = await open(path, flags);

@@ -41,21 +41,21 @@ export async function scan(command: ScanCommand, env: NodeJS.ProcessEnv): Promis
   }
 }
 
-interface Surroundings {
+interface ScanSurroundings {
   readonly stop: AbortController;
   readonly progress: Progress;
   /** A line on stderr. */
   readonly note: (text: string) => void;
 }
 
-type Opened = Examiner & { stop?(): Promise<void> };
+type OpenedExaminer = Examiner & { stop?(): Promise<void> };
 
 /** Null: there is nothing to scan with, as a note has said. */
 async function openExaminer(
   command: ScanCommand,
   env: NodeJS.ProcessEnv,
-  around: Surroundings,
-): Promise<Opened | null> {
+  around: ScanSurroundings,
+): Promise<OpenedExaminer | null> {
   const { stop, progress, note } = around;
   const { server } = command;
   if (server === null && command.key !== null) {
@@ -91,7 +91,7 @@ async function openExaminer(
   }
 }
 
-async function scanWith(examiner: Opened, command: ScanCommand, around: Surroundings): Promise<number> {
+async function scanWith(examiner: OpenedExaminer, command: ScanCommand, around: ScanSurroundings): Promise<number> {
   const { stop, progress, note } = around;
   const tally = createTally();
   const format = command.json ? jsonFormat() : textFormat();

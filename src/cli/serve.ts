@@ -140,10 +140,10 @@ function programOf(config: Config, log: Log, { listener }: Held): string[] {
  */
 export const HEAP_OPTIONS: readonly string[] = ['--no-allocation-site-pretenuring'];
 
-type Count = Pick<Config, 'processes' | 'processesBecause' | 'scanThreads'>;
+type ProcessCount = Pick<Config, 'processes' | 'processesBecause' | 'scanThreads'>;
 
 /** Throws where several processes were asked for by their number and can't be had. */
-export function countProcesses(config: Count, canShare: boolean, log: Pick<Log, 'info' | 'warn'>): number {
+export function countProcesses(config: ProcessCount, canShare: boolean, log: Pick<Log, 'info' | 'warn'>): number {
   const { processes, processesBecause: because, scanThreads } = config;
   if (canShare) {
     if (because !== null) log.info({ processes, because, scanThreads }, 'PROCESSES=auto');

@@ -33,7 +33,7 @@ const ServiceFile = z.record(z.string(), z.string());
 const ENVIRONMENT_FILE = '/etc/sluice.env';
 const UNIT_DIRECTORY = '/var/lib/sluice';
 
-export interface Places {
+export interface ServicePlaces {
   /** `--data-dir`; null: it wasn't given. */
   readonly dataDirectory: string | null;
   readonly environmentFile?: string;
@@ -42,7 +42,7 @@ export interface Places {
 }
 
 /** The variables for a command: its own, and those of the service that was found. Throws a Refusal that says where it looked. */
-export function findService(env: Environment, places: Places): Environment {
+export function findService(env: Environment, places: ServicePlaces): Environment {
   const { dataDirectory, environmentFile = ENVIRONMENT_FILE } = places;
   const looked: string[] = [];
   if (dataDirectory !== null) {
@@ -71,7 +71,7 @@ function isForeign(folder: string): boolean {
 }
 
 /** For commands that work without a service as well: null where none is found. */
-export function findServiceIfAny(env: Environment, places: Partial<Places> = {}): Environment | null {
+export function findServiceIfAny(env: Environment, places: Partial<ServicePlaces> = {}): Environment | null {
   try {
     return findService(env, { dataDirectory: null, ...places });
   } catch (error) {

@@ -104,7 +104,7 @@ async function updateIn({ staging, target, options, config, signal }: Update): P
 }
 
 /** What is fetched: as configured, one file that `from` is the URL of, or all of the mirror there. Null: `from` is a folder. */
-function sourceOf(from: string | null, config: Config): Pick<DownloadOptions, 'mirror' | 'urls'> | null {
+function sourceOf(from: string | null, config: Config): Pick<DatabaseDownloadOptions, 'mirror' | 'urls'> | null {
   if (from === null) return { mirror: config.signaturesMirror, urls: config.signatureUrls };
   const url = /^https?:\/\//.test(from) ? parseUrl(from) : null;
   if (url === null) return null;
@@ -168,7 +168,7 @@ async function putInPlace(staging: string, target: string, { renamed, removed }:
   await rename(join(staging, FRESHCLAM_STATE), join(target, FRESHCLAM_STATE)).catch(() => undefined);
 }
 
-interface DownloadOptions {
+interface DatabaseDownloadOptions {
   /** Has the databases that are there already, so that only what is newer is fetched. */
   readonly folder: string;
   /** Null: ClamAV's own servers; `none`: only the URLs. */
@@ -183,7 +183,7 @@ const CONNECT_SECONDS = 30;
 const STALL_SECONDS = 60;
 
 /** Resolves with null, or with what went wrong. freshclam's own words go to stderr. */
-async function download(options: DownloadOptions): Promise<string | null> {
+async function download(options: DatabaseDownloadOptions): Promise<string | null> {
   const own = await mkdtemp(join(tmpdir(), 'sluice-freshclam-'));
   try {
     const path = join(own, 'freshclam.conf');
@@ -197,7 +197,7 @@ async function download(options: DownloadOptions): Promise<string | null> {
   }
 }
 
-function configuration({ folder, mirror, urls }: DownloadOptions): string {
+function configuration({ folder, mirror, urls }: DatabaseDownloadOptions): string {
   const isOfficial = mirror === null || mirror === 'none';
   return [
     `DatabaseDirectory ${folder}`,

@@ -21,7 +21,7 @@ const readiness = z.object({
     damagedFiles: z.number(),
   }),
 });
-type Readiness = z.infer<typeof readiness>;
+type ReadinessAnswer = z.infer<typeof readiness>;
 
 /** Resolves with the exit code: 0 when scans are served. */
 export async function status(
@@ -31,7 +31,7 @@ export async function status(
   const named = dataDir === undefined ? null : findService(env, { dataDirectory: dataDir });
   const config = readConfig(named ?? findServiceIfAny(env) ?? env);
   const url = reachableUrl({ ...config, baseUrl: null }, config.port);
-  let answer: Readiness;
+  let answer: ReadinessAnswer;
   try {
     const response = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(TIMEOUT_MS) });
     answer = readiness.parse(await response.json());
@@ -45,7 +45,7 @@ export async function status(
   return answer.status === 'ready' ? EXIT_CLEAN : EXIT_FAILED;
 }
 
-function textOf({ status: whole, engine, signatures, admission, store, history }: Readiness): string {
+function textOf({ status: whole, engine, signatures, admission, store, history }: ReadinessAnswer): string {
   const { waitingRows, waitingBytes, oldestAgeMs, damagedFiles } = history;
   const damage = damagedFiles === 0 ? '' : `; ${damagedFiles} damaged files of the journal were put aside`;
   const journal = `${waitingRows} rows (${waitingBytes} bytes) wait for the database, the oldest for ${(oldestAgeMs / 1000).toFixed(1)} s`;

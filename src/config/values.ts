@@ -133,7 +133,7 @@ export function dnsServer(text: string): string | undefined {
   return isIP(six ?? '') === 6 || isIP(four ?? '') === 4 ? (Number(port) <= 65_535 ? text : undefined) : undefined;
 }
 
-export interface Row<Value> {
+export interface VariableRow<Value> {
   readonly name: string;
   /** The text that means the same as leaving it out; null where there is none, or where it depends on the machine. */
   readonly default: string | null;
@@ -143,16 +143,26 @@ export interface Row<Value> {
   readonly unset: Value;
 }
 
-export function initially<Value>(name: string, text: string, about: string, schema: z.ZodType<Value>): Row<Value> {
+export function initially<Value>(
+  name: string,
+  text: string,
+  about: string,
+  schema: z.ZodType<Value>,
+): VariableRow<Value> {
   return { name, default: text, about, schema, unset: schema.parse(text) };
 }
 
 /** Null while it is not set. */
-export function optional<Value>(name: string, about: string, schema: z.ZodType<Value>): Row<Value | null> {
+export function optional<Value>(name: string, about: string, schema: z.ZodType<Value>): VariableRow<Value | null> {
   return { name, default: null, about, schema, unset: null };
 }
 
 /** For what no text stands for. */
-export function otherwise<Value>(name: string, unset: Value, about: string, schema: z.ZodType<Value>): Row<Value> {
+export function otherwise<Value>(
+  name: string,
+  unset: Value,
+  about: string,
+  schema: z.ZodType<Value>,
+): VariableRow<Value> {
   return { name, default: null, about, schema, unset };
 }

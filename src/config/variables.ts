@@ -23,8 +23,8 @@ import {
   plans,
   portRange,
   prices,
-  type Row,
   urlList,
+  type VariableRow,
 } from './values.js';
 
 /** Of the machine's memory, in bytes. */
@@ -394,7 +394,7 @@ export const table = {
     z.string().regex(/^[0-9a-f]{32}$/, 'must be 32 lower-case hexadecimal characters'),
   ),
   bootstrapPlan: initially('BOOTSTRAP_PLAN', 'BUSINESS', 'its plan, one of PLANS', z.string()),
-} as const satisfies Record<string, Row<unknown>>;
+} as const satisfies Record<string, VariableRow<unknown>>;
 
 type Table = typeof table;
 export type Setting = keyof Table;
@@ -402,7 +402,7 @@ export type Setting = keyof Table;
 export type Settings = { readonly [Name in Setting]: Table[Name]['unset'] };
 
 /** Every variable, in the order of `--help`. */
-export const environment: readonly Pick<Row<unknown>, 'name' | 'default' | 'about'>[] = Object.values(table);
+export const environment: readonly Pick<VariableRow<unknown>, 'name' | 'default' | 'about'>[] = Object.values(table);
 
 export interface Read {
   /** With what it is while unset in the place of one that is wrong. */
@@ -424,8 +424,8 @@ export function readVariables(env: Readonly<Record<string, string | undefined>>)
   const problems: string[] = [];
   const wrong = new Set<string>();
   // An empty variable is an unset one: compose files and unit files leave them behind.
-  const textOf = (row: Row<unknown>): string => env[row.name] ?? '';
-  const read = ([setting, row]: [string, Row<unknown>]): [string, unknown] => {
+  const textOf = (row: VariableRow<unknown>): string => env[row.name] ?? '';
+  const read = ([setting, row]: [string, VariableRow<unknown>]): [string, unknown] => {
     if (textOf(row) === '') return [setting, row.unset];
     const parsed = row.schema.safeParse(textOf(row), { error: wordsFor });
     if (parsed.success) return [setting, parsed.data];
@@ -435,7 +435,7 @@ export function readVariables(env: Readonly<Record<string, string | undefined>>)
     return [setting, row.unset];
   };
   return {
-    settings: Object.fromEntries(Object.entries<Row<unknown>>(table).map(read)) as unknown as Settings,
+    settings: Object.fromEntries(Object.entries<VariableRow<unknown>>(table).map(read)) as unknown as Settings,
     isSet: (setting) => textOf(table[setting]) !== '',
     isWrong: (setting) => wrong.has(setting),
     problems,

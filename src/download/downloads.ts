@@ -9,7 +9,7 @@ import { Shares } from '../waiting/limiter.js';
 import { type Deadline, startDeadline } from '../waiting/within.js';
 import type { Guard, GuardedUrl } from './guard.js';
 import {
-  type BodySink,
+  type ByteSink,
   codingCheck,
   type OriginMessage,
   type OriginOptions,
@@ -99,7 +99,7 @@ function bodyOf(response: OriginResponse, deadline: Deadline) {
     /** Null: the origin doesn't say. */
     declaredBytes: declared === null ? null : Number(declared),
     /** Hands the bytes on, once. Rejects with Failure `downloadFailed` when they are not all there or not as they should be. */
-    async receive(sink: BodySink): Promise<void> {
+    async receive(sink: ByteSink): Promise<void> {
       await response.receive((bytes) => {
         coding.look(bytes);
         sink(bytes);

@@ -244,8 +244,8 @@ const servicePorts: readonly number[] = [
 
 const refusedPorts: ReadonlySet<number> = new Set([...browserBlockedPorts, ...servicePorts]);
 
-type Address = ipaddr.IPv4 | ipaddr.IPv6;
-type Network = readonly [Address, number];
+type ParsedAddress = ipaddr.IPv4 | ipaddr.IPv6;
+type Network = readonly [ParsedAddress, number];
 
 /**
  * Also the few that the registries call globally reachable: an anycast address is answered by whatever is nearest, so from
@@ -314,7 +314,7 @@ const metadata = [
 function createAddressRules(allowNetworks: readonly string[]): (text: string) => boolean {
   const allowed = allowNetworks.map(readNetwork);
 
-  function isAllowed(address: Address): boolean {
+  function isAllowed(address: ParsedAddress): boolean {
     if (metadata.some((network) => isIn(address, network))) return false;
     return allowed.some((network) => isIn(address, network)) || isPublic(address);
   }
@@ -325,13 +325,13 @@ function createAddressRules(allowNetworks: readonly string[]): (text: string) =>
   };
 }
 
-function isPublic(address: Address): boolean {
+function isPublic(address: ParsedAddress): boolean {
   if (special.some((network) => isIn(address, network))) return false;
   return address.kind() === 'ipv4' || isIn(address, globalUnicastIpv6);
 }
 
 /** The one strict spelling of IPv4, any of IPv6 (RFC 4291 section 2.2). Zone ids name an interface of ours: refused. */
-function readAddress(text: string): Address | null {
+function readAddress(text: string): ParsedAddress | null {
   const version = isIP(text);
   if (version === 0 || text.includes('%')) return null;
   // Through the URL parser, which writes hexadecimal groups: ipaddr.js 2.5 takes ::8.8.8.8 for ::ffff:8.8.8.8.
@@ -352,7 +352,7 @@ function readNetwork(text: string): Network {
   return [address, prefix];
 }
 
-function isIn(address: Address, [start, prefix]: Network): boolean {
+function isIn(address: ParsedAddress, [start, prefix]: Network): boolean {
   return address.kind() === start.kind() && address.match(start, prefix);
 }
 
@@ -383,7 +383,7 @@ const carriers: readonly Carrier[] = [
 const notCompatible = readNetwork('::/127');
 
 /** Every IPv4 address inside an IPv6 one. An operator who opens a carrier (NAT64, say) doesn't open what lies behind it. */
-function carriedAddresses(address: Address): ipaddr.IPv4[] {
+function carriedAddresses(address: ParsedAddress): ipaddr.IPv4[] {
   if (address.kind() === 'ipv4' || isIn(address, notCompatible)) return [];
   const bytes = address.toByteArray();
   const carried = carriers

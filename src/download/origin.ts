@@ -42,7 +42,7 @@ export interface OriginMessage {
   readonly body: string;
 }
 
-export type BodySink = (bytes: Uint8Array) => void;
+export type ByteSink = (bytes: Uint8Array) => void;
 
 export interface OriginResponse {
   readonly status: number;
@@ -54,7 +54,7 @@ export interface OriginResponse {
    * Hands on the body's bytes as they come over the wire; until then the connection isn't read. Rejects with a Failure when
    * they end before their end, with what the sink throws, with the signal's reason.
    */
-  receive(sink: BodySink): Promise<void>;
+  receive(sink: ByteSink): Promise<void>;
   /** Leaves what arrives with the kernel, because the sink has no room now; what was read already is still handed on. */
   hold(): void;
   goOn(): void;
@@ -153,9 +153,9 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
 }
 
 /** One body on its way: what came with the headers waits for the sink, and nothing else is read before there is one. */
-function createReception(connection: Connection, idleMs: number, abort: (error: unknown) => void) {
+function createReception(connection: OriginConnection, idleMs: number, abort: (error: unknown) => void) {
   const early: Uint8Array[] = [];
-  let sink: BodySink = (bytes) => early.push(bytes.slice());
+  let sink: ByteSink = (bytes) => early.push(bytes.slice());
   let ended: { readonly error: unknown } | null = null;
   let settle: () => void = () => undefined;
   const idle = createClock(idleMs, () => abort(new Failure('downloadFailed', TOO_SLOW)));
@@ -191,7 +191,7 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
   return {
     take,
     end,
-    receive: (into: BodySink) =>
+    receive: (into: ByteSink) =>
       new Promise<void>((resolve, reject) => {
         const whole = ended;
         sink = into;
@@ -226,7 +226,7 @@ function membersOf(value: string | string[] | undefined): readonly string[] {
   return members.map((member) => member.trim().toLowerCase()).filter((member) => member !== '');
 }
 
-type Connection = ReturnType<typeof openConnection>;
+type OriginConnection = ReturnType<typeof openConnection>;
 
 function openConnection(request: OriginRequest, options: OriginOptions) {
   const { connectMs = ORIGIN_CONNECT_MS } = options;

@@ -125,7 +125,7 @@ async function buildStandIn(choice: EngineChoice, order: BuildOrder, failure: un
   }
 }
 
-interface WatchOptions {
+interface FolderWatchOptions {
   readonly directories: () => readonly string[];
   /** Between two looks; 0: it never looks. */
   readonly pollMs: number;
@@ -137,7 +137,9 @@ interface WatchOptions {
 }
 
 /** By looking at names, sizes and times, since notifications don't cross every mount. */
-export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange }: WatchOptions): { stop(): void } {
+export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange }: FolderWatchOptions): {
+  stop(): void;
+} {
   let timer: NodeJS.Timeout | null = null;
   let stopped = pollMs === 0;
   /** The fingerprint at the last look, if it differed from what is loaded. */

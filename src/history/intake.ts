@@ -186,7 +186,7 @@ export function createIntake(options: IntakeOptions) {
 
 const refused = (text: string): Unavailable => new Unavailable('journalRefuses', { text });
 
-interface Taken {
+interface TakenScan {
   readonly scan: Recorded;
   readonly row: ScanRow;
   /** Of its record, in the turn's memory. */
@@ -195,7 +195,7 @@ interface Taken {
 
 /** The scans of one turn, and their records behind each other. */
 class Turn {
-  records: Taken[] = [];
+  records: TakenScan[] = [];
   memory = Buffer.allocUnsafe(FIRST_BYTES);
   endBytes = 0;
 

@@ -150,7 +150,7 @@ function createRecentRows(limitRows: number) {
 
 const isCopied = ({ endBytes, segment }: Recent): boolean => endBytes <= segment.readBytes;
 
-interface Batch {
+interface RowBatch {
   readonly rows: readonly ScanRow[];
   /** The database has them. Does nothing when it was said of these rows before, by this batch or another one. */
   commit(): void;
@@ -169,8 +169,8 @@ function createBatches({
   recent,
   onDamage,
   isWriting,
-}: BatchesOptions): (count: number) => Promise<Batch | null> {
-  async function fromDisk(segment: Segment, count: number): Promise<Batch | null> {
+}: BatchesOptions): (count: number) => Promise<RowBatch | null> {
+  async function fromDisk(segment: Segment, count: number): Promise<RowBatch | null> {
     const frames = await readOrGiveUp(segment, count);
     if (frames === null) return null;
     const { payloads, damagedBytes, nextBytes } = frames;
@@ -204,7 +204,7 @@ function createBatches({
     return null;
   }
 
-  function batchOf(segment: Segment, { rows, records, nextBytes }: Read): Batch {
+  function batchOf(segment: Segment, { rows, records, nextBytes }: ReadRows): RowBatch {
     const fromBytes = segment.readBytes;
     return {
       rows,
@@ -235,7 +235,7 @@ function createBatches({
   };
 }
 
-interface Read {
+interface ReadRows {
   readonly rows: readonly ScanRow[];
   /** Of which some may be no rows. */
   readonly records: number;

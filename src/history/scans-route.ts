@@ -89,14 +89,14 @@ const FileView = ScanView.extend({
   current: z.boolean().describe("Whether today's engine has looked, with the signatures that it has today."),
 }).meta({ id: 'KnownFile' });
 
-interface ScanRouteParts extends Omit<ScanFinderParts, 'pending'> {
+interface ScanViewParts extends Omit<ScanFinderParts, 'pending'> {
   readonly pending: Pick<PendingScans, 'find' | 'list'>;
   /** The one that serves; null: none does. */
   readonly engine: () => Engine | null;
   readonly waits: Pick<ScanWaits, 'until'>;
 }
 
-export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
+export function createScanRoutes(parts: ScanViewParts): KeyRoute[] {
   const { sqlOf, onItsWay } = parts;
   const find = createScanFinder(parts);
 

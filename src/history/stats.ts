@@ -57,15 +57,15 @@ export async function findScans(sql: Sql, userId: string, request: PageRequest):
 }
 
 /** Of an order: rows that are all before the others, and what they have among each other the order of. */
-interface Part {
+interface StatsPart {
   /** Of columns that the roll-ups have too. */
   readonly condition: Fragment;
   readonly field: SortField;
 }
 
 /** Nearly all rows have the same value where there are few: by the primary key they are in their order, and indexes have only the others. */
-function partsOf(sql: Queries, { sort: { field, direction } }: PageRequest): readonly Part[] {
-  const part = (condition: Fragment, field: SortField = 'creationDate'): Part => ({ condition, field });
+function partsOf(sql: Queries, { sort: { field, direction } }: PageRequest): readonly StatsPart[] {
+  const part = (condition: Fragment, field: SortField = 'creationDate'): StatsPart => ({ condition, field });
   const clean = part(sql`AND NOT infected`);
   const parts = {
     infected: [clean, part(sql`AND infected`)],
@@ -80,7 +80,7 @@ function partsOf(sql: Queries, { sort: { field, direction } }: PageRequest): rea
 async function selectParts(
   sql: Queries,
   { offset, limit, ...selection }: Omit<Selection, 'gathers'>,
-  parts: readonly Part[],
+  parts: readonly StatsPart[],
 ): Promise<readonly ScanRow[]> {
   const { userId, request } = selection;
   const rows: ScanRow[] = [];

@@ -3,7 +3,7 @@ import { closeSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Door, type Share, type Taken } from '../door.js';
+import { type Acceptance, Door, type Share } from '../door.js';
 import { HANDSHAKE_MS, SILENCE_MS } from '../limits.js';
 import { type ProcessAddon, processAddon } from '../process-addon.js';
 import {
@@ -65,7 +65,7 @@ async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> {
   if (addon === null || !canShareListener()) return await libraryAcceptor(options);
   const held = inherited ?? (await openListener(host, port));
   const poller = addon.openPoller(() => door.look());
-  const take = (): Taken => takeOne(addon, held, options);
+  const take = (): Acceptance => takeOne(addon, held, options);
   const door = new Door({ addon, poller, descriptor: held, share, take });
   share?.join();
   door.open();
@@ -91,7 +91,7 @@ async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> {
   };
 }
 
-function takeOne(addon: ProcessAddon, listener: number, { adopt }: AcceptorOptions): Taken {
+function takeOne(addon: ProcessAddon, listener: number, { adopt }: AcceptorOptions): Acceptance {
   const descriptor = addon.acceptDescriptor(listener);
   if (descriptor < 0) return descriptor === NOT_NOW ? 'notNow' : 'nobody';
   adopt(descriptor);

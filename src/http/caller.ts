@@ -40,13 +40,13 @@ export interface CallerRoute {
   readonly name: RouteName;
   readonly operation: GuardedOperation;
   /** Takes the body of a user (an id) who is likely to be the caller, while that is asked: nothing of it gets out before `handle`. Default: it waits. */
-  begin?(userId: string, exchange: Exchange): Begun;
+  begin?(userId: string, exchange: Exchange): Droppable;
   /** `begun`: by `begin`. Null: it answers the exchange by itself, after this call. */
   handle(
     caller: Caller,
     exchange: Exchange,
     parameters: PathParameters,
-    begun: Begun | null,
+    begun: Droppable | null,
   ): Answered | Promise<Answered>;
 }
 
@@ -56,7 +56,7 @@ export function callerRoute(name: RouteName, operation: GuardedOperation, handle
 
 export const isReading = ({ name }: Pick<Route, 'name'>): boolean => name.startsWith('GET ');
 
-interface Begun {
+interface Droppable {
   /** The caller is refused. */
   drop(): void;
 }

@@ -146,10 +146,10 @@ export async function receiveBytes(exchange: Exchange, limitBytes: number): Prom
   });
 }
 
-type Parsed<T> = z.ZodSafeParseResult<T>;
+type ParsedJson<T> = z.ZodSafeParseResult<T>;
 
 /** What is wrong is said in words of our own, where the schema has none: a validator's are for developers, and change with its version. */
-function parseFields<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
+function parseFields<T>(schema: z.ZodType<T>, value: unknown): ParsedJson<T> {
   const parsed = schema.safeParse(value, { error: wordsFor });
   if (parsed.success || typeof value !== 'object' || value === null || Array.isArray(value)) return parsed;
   // A field that nobody knows stays, to be named in the answer.

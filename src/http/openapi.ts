@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { challengeOf, type ErrorCode, errorTable } from '../errors.js';
 
-type Described = Readonly<Record<string, unknown>>;
+type DocumentObject = Readonly<Record<string, unknown>>;
 
 /** What a route says of itself. Responses beyond these come from the error table. */
 export interface Operation {
@@ -13,10 +13,10 @@ export interface Operation {
   readonly tag: string;
   /** `key`: X-API-KEY; `user`: an access token. */
   readonly who: 'anybody' | 'key' | 'user';
-  readonly parameters?: readonly Described[];
-  readonly requestBody?: Described;
+  readonly parameters?: readonly DocumentObject[];
+  readonly requestBody?: DocumentObject;
   /** By status. */
-  readonly responses: Readonly<Record<string, Described>>;
+  readonly responses: Readonly<Record<string, DocumentObject>>;
   /** Rows of the error table that it can answer. */
   readonly errors: readonly ErrorCode[];
   /** By status, what their answers may have beside the headers of the row itself. */
@@ -164,13 +164,13 @@ function describeHead(id: string, operation: Operation): object {
   };
 }
 
-interface DescribedOperation extends Described {
-  readonly responses: Readonly<Record<string, Described>>;
+interface DescribedOperation extends DocumentObject {
+  readonly responses: Readonly<Record<string, DocumentObject>>;
 }
 
 function describe(operationId: string, operation: Operation): DescribedOperation {
   const { summary, description, tag, who, parameters, requestBody, responses } = operation;
-  const answers: Readonly<Record<string, Described>> = { ...responses, ...errorResponses(operation) };
+  const answers: Readonly<Record<string, DocumentObject>> = { ...responses, ...errorResponses(operation) };
   return {
     operationId,
     summary,
@@ -186,7 +186,7 @@ function describe(operationId: string, operation: Operation): DescribedOperation
   };
 }
 
-function withRequestId(answer: Described): Described {
+function withRequestId(answer: DocumentObject): DocumentObject {
   const { headers = {} } = answer;
   return { ...answer, headers: { ...Object(headers), 'X-Request-Id': { $ref: '#/components/headers/RequestId' } } };
 }
@@ -195,7 +195,7 @@ function withRequestId(answer: Described): Described {
 const ALWAYS: readonly ErrorCode[] = ['badRequest', 'internal'];
 
 /** One response for each status, with every body that the table has for it as an example. */
-function errorResponses({ errors, errorHeaders = () => ({}) }: Operation): Record<string, Described> {
+function errorResponses({ errors, errorHeaders = () => ({}) }: Operation): Record<string, DocumentObject> {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of new Set([...errors, ...ALWAYS])) {
     const { status } = errorTable[code];
@@ -238,28 +238,28 @@ function exampleOf(code: ErrorCode): Record<string, string> {
   return message === null ? { error } : { error, message };
 }
 
-export function jsonAnswer(description: string, schema: z.ZodType): Described {
+export function jsonAnswer(description: string, schema: z.ZodType): DocumentObject {
   return { description, content: jsonContent(schema, 'output') };
 }
 
-export function csvAnswer(description: string): Described {
+export function csvAnswer(description: string): DocumentObject {
   const schema = { type: 'string' };
   return { description, headers: { 'Content-Disposition': { schema } }, content: { 'text/csv': { schema } } };
 }
 
-export function jsonBody(schema: z.ZodType, { isRequired } = { isRequired: true }): Described {
+export function jsonBody(schema: z.ZodType, { isRequired } = { isRequired: true }): DocumentObject {
   return { required: isRequired, content: jsonContent(schema, 'input') };
 }
 
 /**
  * A query has texts only. `sentAs` is what the text stands for: a schema of the document in the place of the one that reads the text.
  */
-export function sentAs<Schema extends z.ZodType>(schema: Schema, documented: Described): Schema {
+export function sentAs<Schema extends z.ZodType>(schema: Schema, documented: DocumentObject): Schema {
   return schema.meta({ ...schema.meta(), sentAs: documented });
 }
 
 /** One parameter for each field of the schema that reads the query. */
-export function queryParameters(schema: z.ZodObject): Described[] {
+export function queryParameters(schema: z.ZodObject): DocumentObject[] {
   const { properties = {}, required = [] } = documented(schema, 'input');
   return Object.entries(properties).map(([name, property]) => {
     const { description, sentAs: sent, ...read } = typeof property === 'boolean' ? {} : property;
@@ -273,13 +273,13 @@ export function queryParameters(schema: z.ZodObject): Described[] {
   });
 }
 
-export function pathParameter(name: string, schema: z.ZodType): Described {
+export function pathParameter(name: string, schema: z.ZodType): DocumentObject {
   const { description, ...read } = documented(schema, 'input');
   return { name, in: 'path', required: true, ...(description === undefined ? {} : { description }), schema: read };
 }
 
 /** Described when the document is made: most servers are never asked for it, and it takes longer than all else of a route. */
-function jsonContent(schema: z.ZodType, io: 'input' | 'output'): Described {
+function jsonContent(schema: z.ZodType, io: 'input' | 'output'): DocumentObject {
   return {
     'application/json': {
       get schema() {

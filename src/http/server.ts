@@ -39,13 +39,13 @@ export interface PreparedAnswer {
   readonly body: Uint8Array;
 }
 
-interface Refusal extends Pick<EndedRequest, 'route'> {
+interface EarlyRefusal extends Pick<EndedRequest, 'route'> {
   readonly answer: PreparedAnswer;
   readonly headers: ReadonlyMap<string, string>;
 }
 
 /** The caller is known. What the request has of a body is short: the library reads it behind the answer. */
-export type FindRefusal = (head: RequestHead) => Refusal | null;
+export type FindRefusal = (head: RequestHead) => EarlyRefusal | null;
 
 export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path' | 'route' | 'answerBytes'>;
 
@@ -131,7 +131,7 @@ class RefusedRequest implements WireOwner, Ready, EndedRequest {
   readonly #host: Requests;
   #isOpen = true;
 
-  constructor(wire: Wire, { answer, headers, route }: Refusal, host: Requests) {
+  constructor(wire: Wire, { answer, headers, route }: EarlyRefusal, host: Requests) {
     this.requestId = requestIdOf(headers);
     this.route = route;
     this.method = wire.head.method;

@@ -120,14 +120,14 @@ interface Blocked {
   readonly filename: string;
 }
 
-export type Outcome =
+export type IcapOutcome =
   /** `notice`: what the client should know all the same. */
   | { readonly kind: 'pass'; readonly notice: string | null }
   | Blocked
   /** The client decides, by its own setting for a service that fails. */
   | { readonly kind: 'error'; readonly status: number; readonly reason: string };
 
-export const NOTHING_TO_SCAN: Outcome = { kind: 'pass', notice: null };
+export const NOTHING_TO_SCAN: IcapOutcome = { kind: 'pass', notice: null };
 
 /** ICAP's 408 and 5xx are not HTTP's: their texts are in answers.ts. */
 const TIMEOUT = 408;
@@ -140,7 +140,7 @@ export interface OutcomeSettings {
   readonly limitBytes: number;
 }
 
-export function outcomeOf(scan: ScanFacts, { incomplete, limitBytes }: OutcomeSettings): Outcome {
+export function outcomeOf(scan: ScanFacts, { incomplete, limitBytes }: OutcomeSettings): IcapOutcome {
   const { verdict, problem, filename } = scan;
   if (verdict?.kind === 'infected') return { kind: 'infected', reason: verdict.virusName, filename };
   if (verdict !== null) return { kind: 'pass', notice: scan.notices.join(', ') || null };
@@ -150,10 +150,10 @@ export function outcomeOf(scan: ScanFacts, { incomplete, limitBytes }: OutcomeSe
   return incomplete === 'pass' ? { kind: 'pass', notice: reason } : { kind: 'incomplete', reason, filename };
 }
 
-const ORDER: readonly Outcome['kind'][] = ['infected', 'incomplete', 'error', 'pass'];
+const ORDER: readonly IcapOutcome['kind'][] = ['infected', 'incomplete', 'error', 'pass'];
 
 /** Of several contents of one body. What is said of those that pass is said together. */
-export function worstOf(outcomes: readonly Outcome[]): Outcome {
+export function worstOf(outcomes: readonly IcapOutcome[]): IcapOutcome {
   const kind = ORDER.find((each) => outcomes.some((outcome) => outcome.kind === each));
   const found = outcomes.find((outcome) => outcome.kind === kind);
   if (found !== undefined && found.kind !== 'pass') return found;
@@ -170,7 +170,7 @@ function reasonOf(problem: unknown, limitBytes: number): string | null {
   return problem.code === 'scanIncomplete' ? problem.message : null;
 }
 
-export function errorOf(problem: unknown, requestId: string): Outcome {
+export function errorOf(problem: unknown, requestId: string): IcapOutcome {
   if (!(problem instanceof Failure))
     return { kind: 'error', status: SERVER_ERROR, reason: `Internal error ${requestId}` };
   const status = problem.code === 'uploadTooSlow' ? TIMEOUT : OVERLOADED;

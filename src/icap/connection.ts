@@ -18,17 +18,17 @@ import {
   blockedResponse,
   CONTINUE,
   errorOf,
+  type IcapOutcome,
   type IncompletePolicy,
   NO_BODY,
   NOTHING_TO_SCAN,
   noticeHeader,
-  type Outcome,
   optionsOf,
   REASONS,
 } from './answers.js';
-import { chunkOf, chunksOf, Exchange } from './exchange.js';
+import { chunkOf, chunksOf, IcapExchange } from './exchange.js';
 import { FormScan, IcapScan, type ScanOwner } from './icap-scan.js';
-import { clientFacts, type IcapHead, IcapParser, IcapProblem, type ParserTarget } from './request.js';
+import { clientFacts, type IcapHead, IcapParser, type IcapParserTarget, IcapProblem } from './request.js';
 
 /** What the encapsulated headers of all connections may have together. */
 export class SectionRoom {
@@ -49,7 +49,7 @@ export class SectionRoom {
   }
 }
 
-export interface ConnectionParts {
+export interface IcapConnectionParts {
   readonly sections: SectionRoom;
   readonly scans: ScanParts;
   readonly limitBytes: number;
@@ -66,19 +66,19 @@ export interface ConnectionParts {
   readonly onSurprise: (requestId: string, error: unknown) => void;
 }
 
-export class IcapConnection extends Connection implements ParserTarget, ScanOwner, PeerOwner {
+export class IcapConnection extends Connection implements IcapParserTarget, ScanOwner, PeerOwner {
   protected readonly parser = new IcapParser(this);
-  readonly #parts: ConnectionParts;
+  readonly #parts: IcapConnectionParts;
   /** Counted of the encapsulated headers of its request. */
   #sectionBytes = 0;
   /** Null: no request has its head. */
-  #exchange: Exchange | null = null;
+  #exchange: IcapExchange | null = null;
   /** It waits for its admission or for memory. */
   #isHeld = false;
   /** The answer whose body goes out. */
   #body: Iterator<Buffer> | null = null;
 
-  constructor(parts: ConnectionParts, peer: Peer) {
+  constructor(parts: IcapConnectionParts, peer: Peer) {
     super(peer, ICAP_HEAD_MS);
     this.#parts = parts;
   }
@@ -148,7 +148,7 @@ export class IcapConnection extends Connection implements ParserTarget, ScanOwne
   }
 
   onHead(head: IcapHead): void {
-    const exchange = new Exchange(head, uuidv7());
+    const exchange = new IcapExchange(head, uuidv7());
     this.#exchange = exchange;
     if (head.isLast) this.isEnding = true;
     if (exchange.isOver) this.#onOver(exchange);
@@ -161,7 +161,7 @@ export class IcapConnection extends Connection implements ParserTarget, ScanOwne
     if (exchange.head.method !== 'OPTIONS') this.#open(exchange, sizeBytes);
   }
 
-  #open(exchange: Exchange, firstChunkBytes: number): void {
+  #open(exchange: IcapExchange, firstChunkBytes: number): void {
     const { scans, account, limitBytes } = this.#parts;
     const { requestId, filename, head } = exchange;
     const declaredBytes = exchange.declaredFor(firstChunkBytes);
@@ -180,7 +180,7 @@ export class IcapConnection extends Connection implements ParserTarget, ScanOwne
   }
 
   /** Too many wait: it is answered at the end of what the client sends. */
-  #refuse(exchange: Exchange, bytesMost: number): boolean {
+  #refuse(exchange: IcapExchange, bytesMost: number): boolean {
     const tooMany = exchange.head.method === 'OPTIONS' ? null : this.#parts.account.refusal(bytesMost);
     if (tooMany !== null) exchange.outcome = errorOf(tooMany, exchange.requestId);
     return tooMany !== null;
@@ -215,7 +215,7 @@ export class IcapConnection extends Connection implements ParserTarget, ScanOwne
     this.#onOver(exchange);
   }
 
-  #onOver(exchange: Exchange): void {
+  #onOver(exchange: IcapExchange): void {
     this.timer.stop();
     this.parser.isHeld = true;
     if (exchange.head.method === 'OPTIONS') this.#writeOptions();
@@ -276,7 +276,7 @@ export class IcapConnection extends Connection implements ParserTarget, ScanOwne
     this.#answered();
   }
 
-  #write(exchange: Exchange, wanted: Outcome): void {
+  #write(exchange: IcapExchange, wanted: IcapOutcome): void {
     const outcome = exchange.possible(wanted);
     switch (outcome.kind) {
       case 'pass':
@@ -295,7 +295,7 @@ export class IcapConnection extends Connection implements ParserTarget, ScanOwne
     }
   }
 
-  #writeUnchanged(exchange: Exchange, headers: readonly string[]): void {
+  #writeUnchanged(exchange: IcapExchange, headers: readonly string[]): void {
     if (exchange.takes204) {
       this.#writeHead(204, NO_BODY, headers);
       this.#answered();
@@ -359,7 +359,7 @@ export class IcapConnection extends Connection implements ParserTarget, ScanOwne
     }
   }
 
-  #onSlow(exchange: Exchange): void {
+  #onSlow(exchange: IcapExchange): void {
     const tooSlow = new Failure('uploadTooSlow', `${this.#parts.bodyTimeoutMs} ms`);
     this.isEnding = true;
     if (exchange.scan !== null && exchange.outcome === null) exchange.scan.refuse(tooSlow);

@@ -5,11 +5,11 @@ import { ICAP_PIECE_BYTES } from '../limits.js';
 import { MalformedMultipart, parseDisposition } from '../scan/http/multipart-parser.js';
 import type { Block } from '../scan/memory/arena.js';
 import { parseUrl } from '../wire-text.js';
-import { NO_BODY, type Outcome } from './answers.js';
+import { type IcapOutcome, NO_BODY } from './answers.js';
 import { type IcapScan, openForm, type UploadForm } from './icap-scan.js';
 import type { IcapHead } from './request.js';
 
-export class Exchange {
+export class IcapExchange {
   readonly head: IcapHead;
   readonly requestId: string;
   /** Null: nothing of the body has come. */
@@ -19,7 +19,7 @@ export class Exchange {
   /** The client was asked for what follows the preview. */
   isContinued = false;
   /** What it is answered with at the end of its preview, or of its body; null: nothing yet. */
-  outcome: Outcome | null = null;
+  outcome: IcapOutcome | null = null;
   /** Of the body, by the HTTP headers; null: they don't say. */
   readonly declaredBytes: number | null;
   readonly filename: string;
@@ -59,7 +59,7 @@ export class Exchange {
   }
 
   /** What isn't there as a whole can't be sent back: without a 204 it is blocked. */
-  possible(outcome: Outcome): Outcome {
+  possible(outcome: IcapOutcome): IcapOutcome {
     const isWhole = this.isOver && (this.scan === null || (this.scan.isWhole && this.scan.body !== null));
     if (outcome.kind !== 'pass' || this.takes204 || isWhole) return outcome;
     return {

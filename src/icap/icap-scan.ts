@@ -17,7 +17,7 @@ import {
 } from '../scan/http/multipart-parser.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
-import { type Outcome, type OutcomeSettings, outcomeOf, worstOf } from './answers.js';
+import { type IcapOutcome, type OutcomeSettings, outcomeOf, worstOf } from './answers.js';
 
 export interface ScanOwner extends Stream<IcapScan> {
   answer(scan: IcapScan): void;
@@ -57,7 +57,7 @@ export class IcapScan extends StreamScan {
     this.stream = owner;
   }
 
-  outcome(settings: OutcomeSettings): Outcome {
+  outcome(settings: OutcomeSettings): IcapOutcome {
     return outcomeOf(this, settings);
   }
 
@@ -105,7 +105,7 @@ export class FormScan extends IcapScan {
   readonly #parts: ScanParts;
   readonly #facts: FormFacts;
   #whole: Content | null = null;
-  #others: readonly FileScan[] = [];
+  #others: readonly FormFileScan[] = [];
   /** Of its files, those that have no outcome. */
   #open = 1;
 
@@ -143,7 +143,7 @@ export class FormScan extends IcapScan {
       answer: () => this.onDone(),
       onSurprise: (requestId, error) => this.stream.onSurprise(requestId, error),
     };
-    this.#others = others.map((file) => new FileScan(this.#parts, owner, { ...this.#facts, file, views }));
+    this.#others = others.map((file) => new FormFileScan(this.#parts, owner, { ...this.#facts, file, views }));
     for (const other of this.#others) void other.admitBy(this.#facts.admit);
     super.onContent(this.received, extensionOf(this.filename));
   }
@@ -158,7 +158,7 @@ export class FormScan extends IcapScan {
     if (this.#open === 0) this.stream.answer(this);
   }
 
-  override outcome(settings: OutcomeSettings): Outcome {
+  override outcome(settings: OutcomeSettings): IcapOutcome {
     const outcomes = [super.outcome(settings), ...this.#others.map((other) => other.outcome(settings))];
     if (this.#facts.form.hasFields) outcomes.push({ kind: 'pass', notice: 'fields' });
     return worstOf(outcomes);
@@ -171,7 +171,7 @@ interface FileFacts extends FormFacts {
 }
 
 /** A further file of a form: all of it is there. */
-class FileScan extends IcapScan {
+class FormFileScan extends IcapScan {
   constructor(parts: ScanParts, owner: ScanOwner, { file, views, ...facts }: FileFacts) {
     super(parts, owner, { ...facts, filename: file.filename, isKept: false, refusal: null });
     this.isWhole = true;

@@ -9,7 +9,7 @@ import {
   ICAP_TRAILER_BYTES,
 } from '../limits.js';
 
-type Method = 'OPTIONS' | 'REQMOD' | 'RESPMOD';
+type IcapMethod = 'OPTIONS' | 'REQMOD' | 'RESPMOD';
 type BodyName = 'req-body' | 'res-body' | 'opt-body';
 
 type SectionName = 'req-hdr' | 'res-hdr' | BodyName | 'null-body';
@@ -21,7 +21,7 @@ interface Section {
 
 /** What is known before the encapsulated headers have come. */
 export interface HeadStart {
-  readonly method: Method;
+  readonly method: IcapMethod;
   /** Names in lower case; what came several times is joined by a comma. */
   readonly headers: ReadonlyMap<string, string>;
   readonly sections: readonly Section[];
@@ -57,12 +57,12 @@ export class IcapProblem extends Error {
 
 const REQUEST_LINE = /^([A-Z]+) [!-~]+ ICAP\/(\d)\.(\d)$/;
 const HEADER = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t -~\x80-\xff]*)$/;
-const METHODS: ReadonlySet<string> = new Set<Method>(['OPTIONS', 'REQMOD', 'RESPMOD']);
+const METHODS: ReadonlySet<string> = new Set<IcapMethod>(['OPTIONS', 'REQMOD', 'RESPMOD']);
 /** Two of them would be two readings of one request. */
 const ONCE: ReadonlySet<string> = new Set(['encapsulated', 'preview']);
 const SECTION = /^(req-hdr|res-hdr|req-body|res-body|opt-body|null-body)=(\d{1,7})$/;
 /** What each method may have, in this order: the last one always, those before it or not. */
-const ORDERS: Readonly<Record<Method, readonly (readonly SectionName[])[]>> = {
+const ORDERS: Readonly<Record<IcapMethod, readonly (readonly SectionName[])[]>> = {
   OPTIONS: [['opt-body'], ['null-body']],
   REQMOD: [
     ['req-hdr', 'req-body'],
@@ -113,7 +113,7 @@ function completeHead(start: HeadStart, encapsulated: Buffer): IcapHead {
 
 const HEADER_END = Buffer.from('\r\n\r\n');
 
-const isMethod = (text: string): text is Method => METHODS.has(text);
+const isMethod = (text: string): text is IcapMethod => METHODS.has(text);
 
 function parseHeaders(lines: readonly string[]): Map<string, string> {
   const headers = new Map<string, string>();
@@ -130,7 +130,7 @@ function parseHeaders(lines: readonly string[]): Map<string, string> {
   return headers;
 }
 
-function parseSections(text: string | null, method: Method): Section[] {
+function parseSections(text: string | null, method: IcapMethod): Section[] {
   if (text === null) {
     if (method === 'OPTIONS') return [];
     throw new IcapProblem(400, 'no Encapsulated header');
@@ -197,7 +197,7 @@ function userOf(sent: string): string {
 }
 
 /** Who hears what the bytes say. */
-export interface ParserTarget {
+export interface IcapParserTarget {
   /** So many bytes of encapsulated headers begin to come. Throws IcapProblem: there is no room for them. */
   onSections(bytes: number): void;
   onHead(head: IcapHead): void;
@@ -212,7 +212,7 @@ export interface ParserTarget {
   onProblem(problem: IcapProblem): void;
 }
 
-type State = 'head' | 'sections' | 'size' | 'data' | 'dataEnd' | 'trailers' | 'over';
+type IcapState = 'head' | 'sections' | 'size' | 'data' | 'dataEnd' | 'trailers' | 'over';
 
 const LF = 0x0a;
 const CR = 0x0d;
@@ -223,8 +223,8 @@ const IEOF = /;[ \t]*ieof[ \t]*(?:;|$)/i;
 export class IcapParser {
   /** Nothing more is taken until it is false again. */
   isHeld = false;
-  readonly #target: ParserTarget;
-  #state: State = 'head';
+  readonly #target: IcapParserTarget;
+  #state: IcapState = 'head';
   /** Of the line that isn't whole. An idle connection has none. */
   #line: Buffer = NOTHING;
   #lines: string[] = [];
@@ -238,7 +238,7 @@ export class IcapParser {
   #isInPreview = false;
   #isWhole = false;
 
-  constructor(target: ParserTarget) {
+  constructor(target: IcapParserTarget) {
     this.#target = target;
   }
 

@@ -48,7 +48,7 @@ const AccountDetail = AccountView.extend({
 }).meta({ id: 'AccountDetail' });
 type AccountDetail = z.infer<typeof AccountDetail>;
 
-interface Row extends UserRow {
+interface AccountRow extends UserRow {
   readonly keys: number;
   readonly sessions: number;
   readonly scans: number;
@@ -68,7 +68,7 @@ async function findAccounts(
   plans: Plans,
   { text, page, size }: Search,
 ): Promise<z.infer<typeof AccountsView>> {
-  const rows = await sql<Row[]>`
+  const rows = await sql<AccountRow[]>`
     SELECT u.*, facts.* FROM (
       SELECT ${userColumns(sql)}, count(*) OVER ()::int AS total FROM users
       WHERE ${text} = '' OR strpos(lower(email), lower(${text})) > 0 OR strpos(lower(name), lower(${text})) > 0
@@ -94,7 +94,7 @@ function factsOf(sql: Queries) {
 
 /** Null: there is none. */
 async function readAccount(sql: Queries, plans: Plans, userId: string, nowMs: number): Promise<AccountDetail | null> {
-  const [row] = await sql<Row[]>`
+  const [row] = await sql<AccountRow[]>`
     SELECT u.*, facts.* FROM (
       SELECT ${userColumns(sql)}, 1 AS total FROM users WHERE id = ${userId}) u
     CROSS JOIN LATERAL (${factsOf(sql)}) facts`;
@@ -109,7 +109,7 @@ async function readAccount(sql: Queries, plans: Plans, userId: string, nowMs: nu
   };
 }
 
-function viewOf(row: Row, plans: Plans): AccountView {
+function viewOf(row: AccountRow, plans: Plans): AccountView {
   const { own_limit: ownLimit, suspended_at: suspended, keys, sessions, scans, last_use: lastUse } = row;
   return {
     ...userView(row, plans),

@@ -273,7 +273,7 @@ export const ACTIONS = [
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 
-export interface Entry {
+export interface AuditEntry {
   readonly action: Action;
   /** Whom it was done to; null: nobody. */
   readonly target: { readonly id: string; readonly email: string } | null;
@@ -292,7 +292,7 @@ export interface AuditRow {
   readonly detail: Readonly<Record<string, unknown>>;
 }
 
-export async function record(sql: Queries, actor: Actor, { action, target, detail = {} }: Entry): Promise<void> {
+export async function record(sql: Queries, actor: Actor, { action, target, detail = {} }: AuditEntry): Promise<void> {
   await sql`
     INSERT INTO audit_log (actor_id, actor, address, action, target_id, target, detail)
     VALUES (${actor.userId}, ${actor.name}, ${actor.address}, ${action}, ${target?.id ?? null}, ${target?.email ?? null},

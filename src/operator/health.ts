@@ -123,7 +123,7 @@ interface Self {
 /** What of it changes. */
 type Serving = Pick<NodeView, 'engine' | 'signatures' | 'builtAt'>;
 
-interface Row {
+interface NodeRow {
   readonly node_id: string;
   readonly host: string;
   readonly pid: number;
@@ -142,7 +142,7 @@ export type SharedNodes = ReturnType<typeof startNodes>;
 export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pick<Log, 'warn'>) {
   const processId = randomUUID();
   const startedAt = new Date();
-  let others: readonly Row[] = [];
+  let others: readonly NodeRow[] = [];
   let isMissed = false;
   let isCopied = false;
 
@@ -157,7 +157,7 @@ export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pi
       DELETE FROM nodes
       WHERE seen_at < now() - ${FORGOTTEN}::interval
         OR (node_id = ${self.id} AND process_id <> ${processId} AND seen_at < now() - ${REPLACED}::interval)`;
-    others = await sql<Row[]>`
+    others = await sql<NodeRow[]>`
       SELECT node_id, host, pid, version, engine, signatures, signatures_built::text, started_at, seen_at,
         seen_at < now() - ${SILENT}::interval AS is_silent
       FROM nodes WHERE process_id <> ${processId} ORDER BY host, pid LIMIT ${NODES_MAX}`;
@@ -198,7 +198,7 @@ export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pi
   };
 }
 
-function viewOf({ node_id, signatures_built, started_at, seen_at, is_silent, ...row }: Row): NodeView {
+function viewOf({ node_id, signatures_built, started_at, seen_at, is_silent, ...row }: NodeRow): NodeView {
   return {
     ...row,
     id: node_id,

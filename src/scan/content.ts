@@ -30,7 +30,7 @@ export interface Lender {
 }
 
 /** What one account has. Only the lender and the line of those who wait write to it. */
-export class Account {
+export class AccountMemory {
   readonly id: string;
   /** Bytes of the shared part, those that wait included. */
   sharedBytes = 0;
@@ -94,7 +94,7 @@ export class Content implements InLine<Content> {
   /** It is whole. */
   isSealed = false;
   /** Null: nothing has arrived. */
-  account: Account | null = null;
+  account: AccountMemory | null = null;
   beganAtMs = 0;
   /** In the order in which they began. */
   number = 0;

@@ -200,7 +200,7 @@ export class StageTimes {
 
 type Quota = Admitted['quota'];
 
-interface EndedRequest {
+interface Arrival {
   readonly isGone: boolean;
   /** The whole of it had arrived. */
   readonly isWhole: boolean;
@@ -226,7 +226,7 @@ export function createRefunds() {
 
   return {
     /** Gives the unit back if the error is a reason for that; resolves with the quota then. */
-    async settle(problem: unknown, access: Admitted, request: EndedRequest): Promise<Quota> {
+    async settle(problem: unknown, access: Admitted, request: Arrival): Promise<Quota> {
       const reason = reasonFor(problem, request);
       const isGivenBack = reason === 'failed' || (reason === 'unfinished' && isLeft(access));
       return isGivenBack ? await access.refund() : access.quota;
@@ -235,7 +235,7 @@ export function createRefunds() {
 }
 
 /** `unfinished`: the request never arrived whole. Null: it was complete and wrong. */
-function reasonFor(error: unknown, { isGone, isWhole }: EndedRequest): 'failed' | 'unfinished' | null {
+function reasonFor(error: unknown, { isGone, isWhole }: Arrival): 'failed' | 'unfinished' | null {
   if (error instanceof Failure && error.status >= 500) return 'failed';
   if (error instanceof Failure && error.code === 'uploadTooSlow') return 'unfinished';
   // A client that leaves after a whole request pays for it. Otherwise it could have URLs fetched in our name without end.

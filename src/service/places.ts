@@ -29,10 +29,10 @@ export function socketsAt({ sockets }: Pick<Places, 'sockets'>, name: PlaceName,
   return descriptor === undefined ? [] : [{ way, descriptor }];
 }
 
-type Settings = Pick<Config, 'clamd' | 'icap'>;
+type PlaceConfig = Pick<Config, 'clamd' | 'icap'>;
 
 /** Rejects when one of them can't be had. */
-export async function openPlaces({ clamd, icap }: Settings): Promise<Places> {
+export async function openPlaces({ clamd, icap }: PlaceConfig): Promise<Places> {
   const places = new Map<PlaceName, number>();
   if ((clamd !== null || icap !== null) && !canShareListener()) {
     throw new Error('CLAMD_SOCKET, CLAMD_PORT and ICAP_PORT need the native addon: run "npm run build"');

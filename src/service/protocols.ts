@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createNamedAccount } from '../account/users.js';
 import type { Access, AccessControl } from '../admission/access.js';
-import { ClamdConnection, type ConnectionParts as ClamdConnectionParts } from '../clamd/connection.js';
+import { ClamdConnection, type ClamdConnectionParts } from '../clamd/connection.js';
 import { MachineFiles } from '../clamd/open-below.js';
 import { versionOf } from '../clamd/protocol.js';
 import type { Config } from '../config/config.js';
@@ -10,7 +10,7 @@ import type { Signatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
 import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
-import { IcapConnection, type ConnectionParts as IcapConnectionParts, SectionRoom } from '../icap/connection.js';
+import { IcapConnection, type IcapConnectionParts, SectionRoom } from '../icap/connection.js';
 import { ICAP_SECTIONS_BYTES } from '../limits.js';
 import { createListener, type Listener } from '../listening.js';
 import type { EventLog } from '../log.js';

@@ -250,7 +250,7 @@ export interface Sample {
 }
 
 /** One figure, or one for each set of labels; null: it is absent. */
-type Read<Value> = () => Value | null | Promise<Value | null>;
+type ReadSamples<Value> = () => Value | null | Promise<Value | null>;
 
 export class Figures {
   readonly #registry: Registry;
@@ -259,7 +259,7 @@ export class Figures {
     this.#registry = registry;
   }
 
-  gauge(name: string, help: string, read: Read<number | readonly Sample[]>): void {
+  gauge(name: string, help: string, read: ReadSamples<number | readonly Sample[]>): void {
     new Figure(this.#registry, { name, help, type: 'gauge' }, read);
   }
 
@@ -268,7 +268,7 @@ export class Figures {
     this.gauge(name, help, () => Number(read()));
   }
 
-  counter(name: string, help: string, read: Read<number | readonly Sample[]>): void {
+  counter(name: string, help: string, read: ReadSamples<number | readonly Sample[]>): void {
     new Figure(this.#registry, { name, help, type: 'counter' }, read);
   }
 
@@ -285,9 +285,9 @@ interface Head {
 
 class Figure extends Gauge<string> {
   readonly #head: Head;
-  readonly #read: Read<number | readonly Sample[]>;
+  readonly #read: ReadSamples<number | readonly Sample[]>;
 
-  constructor(registry: Registry, head: Head, read: Read<number | readonly Sample[]>) {
+  constructor(registry: Registry, head: Head, read: ReadSamples<number | readonly Sample[]>) {
     super({ name: head.name, help: head.help, registers: [registry] });
     this.#head = head;
     this.#read = read;

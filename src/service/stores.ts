@@ -12,7 +12,7 @@ import {
 import { createMemoryLedger } from '../admission/memory-ledger.js';
 import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
-import { createHandover, createTurns, type Turns } from '../admission/turns.js';
+import { createHandover, createTurns, type LedgerTurns } from '../admission/turns.js';
 import type { Config } from '../config/config.js';
 import type { Log } from '../log.js';
 import { startEmbedded } from '../store/embedded/embedded.js';
@@ -53,7 +53,7 @@ async function startOwnEmbedded(config: Pick<Config, 'dataDirectory' | 'database
   };
 }
 
-export interface Admission extends Stopping {
+export interface StartedAdmission extends Stopping {
   readonly store: AdmissionStore;
   /** Whose live key it is, by its hash, as Postgres says now; nothing is counted. Throws Failure `unavailable`. */
   readonly findKey: FindKey;
@@ -71,7 +71,7 @@ export async function startAdmission(
   log: Log,
   { admission: sql }: Postgres,
   takesOver: boolean,
-): Promise<Admission> {
+): Promise<StartedAdmission> {
   const findKey = createLookups(createKeyLoader(sql, config.plans));
   const common = {
     findKey,
@@ -84,9 +84,9 @@ export async function startAdmission(
   return await admissionInRedis(common, config.redisUrl, sql);
 }
 
-type Common = Omit<AdmissionParts, 'ledger' | 'ledgerProblem'>;
+type CommonParts = Omit<AdmissionParts, 'ledger' | 'ledgerProblem'>;
 
-function admissionInProcess(common: Common, takesOver: boolean): Admission {
+function admissionInProcess(common: CommonParts, takesOver: boolean): StartedAdmission {
   const handover = createHandover(() => createMemoryLedger({ clock: Date.now }), common.hours, takesOver);
   const { ledger, hours } = handover;
   const store = createAdmissions({ ...common, hours, ledger, ledgerProblem: () => null });
@@ -106,11 +106,11 @@ function admissionInProcess(common: Common, takesOver: boolean): Admission {
 }
 
 /** All processes count in Redis: there is nothing to hand over. */
-async function admissionInRedis(common: Common, url: string, sql: Sql): Promise<Admission> {
+async function admissionInRedis(common: CommonParts, url: string, sql: Sql): Promise<StartedAdmission> {
   // Its driver is read only where there is a Redis.
   const { openRedis } = await import('../store/redis/redis.js');
   return await starting(async (add) => {
-    let turns: Pick<Turns, 'returning'> | null = null;
+    let turns: Pick<LedgerTurns, 'returning'> | null = null;
     const redis = await openRedis({ url, onReturn: async () => await turns?.returning(), onProblem: common.onProblem });
     add({ stop: async () => redis.close() });
     const shared = turnsOf(redis, common, sql, () => flush());
@@ -125,10 +125,10 @@ async function admissionInRedis(common: Common, url: string, sql: Sql): Promise<
 /** `flush`: writes to Postgres what this process knows of Redis's counts. */
 function turnsOf(
   redis: RedisConnection,
-  { hours, onProblem }: Pick<Common, 'hours' | 'onProblem'>,
+  { hours, onProblem }: Pick<CommonParts, 'hours' | 'onProblem'>,
   sql: Sql,
   flush: () => Promise<void>,
-): Turns {
+): LedgerTurns {
   const ledger = createRedisLedger(redis);
   return createTurns({
     sql,

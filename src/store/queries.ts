@@ -11,7 +11,7 @@
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
 import { Unavailable } from '../errors.js';
-import { type TurnLimits, Turns } from '../waiting/limiter.js';
+import { FairTurns, type TurnLimits } from '../waiting/limiter.js';
 import { endsWithin, NoAnswer, within } from '../waiting/within.js';
 
 /** The driver with a single connection. */
@@ -45,7 +45,7 @@ interface LaneLimits extends Partial<TurnLimits> {
  * For the work of one party: an account, or what else shares the lane with others; they go by the time that each has used. Rejects with
  * Failure('unavailable') when too many wait, with NoAnswer when a connection isn't free in time.
  */
-export type Lane = <T>(who: string, work: (lent: Lent) => Promise<T>) => Promise<T>;
+export type QueryLane = <T>(who: string, work: (lent: Lent) => Promise<T>) => Promise<T>;
 
 export type PostgresConnections = ReturnType<typeof createConnections>;
 
@@ -72,7 +72,7 @@ interface OpenConnection {
 }
 
 export function createConnections({ open, size }: { readonly open: OpenDriver; readonly size: number }) {
-  const lanes: Turns[] = [];
+  const lanes: FairTurns[] = [];
   const all = openAll(open, size);
   const { free } = all;
   let isClosed = false;
@@ -97,9 +97,9 @@ export function createConnections({ open, size }: { readonly open: OpenDriver; r
 
   return {
     /** A lane that is made earlier goes before one that is made later. */
-    lane({ spare, hangMs = HANG_MS, ...limits }: LaneLimits): Lane {
+    lane({ spare, hangMs = HANG_MS, ...limits }: LaneLimits): QueryLane {
       const { running, waiting, runningEach = running, waitingEach = waiting, waitMs = WAIT_MS } = limits;
-      const lane = new Turns({
+      const lane = new FairTurns({
         ...{ running, runningEach, waiting, waitingEach, waitMs },
         full: () => new Unavailable('storeBusy'),
         late: () => new NoAnswer(waitMs),
@@ -233,13 +233,13 @@ export type Fragment = postgres.PendingQuery<postgres.Row[]>;
 
 type Send = InTransaction;
 
-type Guard = <T>(work: Promise<T>) => Promise<T>;
+type QueryGuard = <T>(work: Promise<T>) => Promise<T>;
 
 /**
  * `template` is a driver that is never connected: it makes the fragments. `who`: the party, in a lane that several share. `guard` stands around each query
  * and each transaction.
  */
-export function createSql(template: Driver, lane: Lane, who = '', guard: Guard = (work) => work): Sql {
+export function createSql(template: Driver, lane: QueryLane, who = '', guard: QueryGuard = (work) => work): Sql {
   const send: Send = (query) => guard(lane(who, (lent) => lent.answerOf(query(lent.driver))));
   return Object.assign(queriesOver(template, send), {
     transaction: <T>(kind: TransactionKind, work: (tx: Queries) => Promise<T>): Promise<T> =>

@@ -135,7 +135,7 @@ const KEPT_MS = 7 * 24 * 60 * 60 * 1000;
 const SUSPECTS_MAX = 10_000;
 
 const shape = z.record(z.string(), z.object({ crashes: z.number(), lastMs: z.number() }));
-type Kept = z.infer<typeof shape>[string];
+type KeptSuspect = z.infer<typeof shape>[string];
 
 export interface SuspectsOptions {
   readonly dataDirectory: string;
@@ -149,7 +149,9 @@ export type Suspects = ReturnType<typeof createSuspects>;
 export function createSuspects({ dataDirectory, log, now }: SuspectsOptions) {
   const path = join(dataDirectory, 'crash-suspects.json');
   /** The one with the newest crash is last. */
-  const kept = new Map<string, Kept>(Object.entries(read()).sort(([, one], [, other]) => one.lastMs - other.lastMs));
+  const kept = new Map<string, KeptSuspect>(
+    Object.entries(read()).sort(([, one], [, other]) => one.lastMs - other.lastMs),
+  );
 
   function read(): z.infer<typeof shape> {
     try {

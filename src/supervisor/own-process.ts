@@ -65,7 +65,7 @@ const ALWAYS: readonly Capability[] = ['dac_read_search', 'sys_nice'];
 /** Ports below are for who may bind them. */
 const FIRST_FREE_PORT = 1024;
 
-export interface Needs {
+export interface NeededRights {
   readonly dataDirectory: string;
   /** Ports that it opens by itself; 0: any. */
   readonly ports: readonly number[];
@@ -78,7 +78,7 @@ export interface FewRights {
 }
 
 /** How a process that scans is started without the capabilities that this one has. */
-export function fewRights(needs: Needs): FewRights {
+export function fewRights(needs: NeededRights): FewRights {
   if (process.getuid?.() !== 0 || !hasMoreThan(ALWAYS)) return { prefix: [], problem: null };
   if (!has('CapEff', SETPCAP))
     return { prefix: [], problem: 'CAP_SETPCAP is missing, without which none can be given up' };
@@ -101,7 +101,7 @@ export function hasRootsRights(): boolean {
 
 const isCapability = (name: string): name is Capability => name in BITS;
 
-function neededOf({ dataDirectory, ports }: Needs): readonly Capability[] {
+function neededOf({ dataDirectory, ports }: NeededRights): readonly Capability[] {
   const bindsPort = ports.some((port) => port > 0 && port < FIRST_FREE_PORT);
   return [
     ...ALWAYS,

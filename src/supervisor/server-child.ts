@@ -39,10 +39,10 @@ export interface ServerProcess {
   /** Passes a signal on; ending of it is no crash. */
   kill(signal: NodeJS.Signals): void;
   /** Resolves true when it says so, or has said so; false when it ends before. */
-  heard(word: Word): Promise<boolean>;
+  heard(word: ServerWord): Promise<boolean>;
 }
 
-type Word = Report['kind'] | typeof READY_MESSAGE;
+type ServerWord = Report['kind'] | typeof READY_MESSAGE;
 
 export interface ServerProcessOptions {
   readonly command: string;
@@ -171,7 +171,7 @@ function spawnServer({ listener, places, inFlight, ...options }: ServerProcessOp
 
 /** What the process has said, for those who wait for it. */
 function createWords() {
-  const said = new Set<Word>();
+  const said = new Set<ServerWord>();
   const listeners = new Set<() => void>();
   let isOver = false;
   let servesSinceMs: number | null = null;
@@ -188,7 +188,7 @@ function createWords() {
     get servedForMs(): number | null {
       return servesSinceMs === null ? null : performance.now() - servesSinceMs;
     },
-    has: (word: Word): boolean => said.has(word),
+    has: (word: ServerWord): boolean => said.has(word),
     /** Null: it is ready. */
     add(report: Report | null): void {
       said.add(report?.kind ?? READY_MESSAGE);
@@ -200,7 +200,7 @@ function createWords() {
       isOver = true;
       changed();
     },
-    heard(word: Word): Promise<boolean> {
+    heard(word: ServerWord): Promise<boolean> {
       return new Promise((resolve) => {
         const look = (): void => {
           if (!said.has(word) && !isOver) return;
@@ -215,7 +215,7 @@ function createWords() {
 }
 
 /** Kills a process that doesn't end in time; one that has stopped is not waited for after that. */
-function createLastResort(log: Log, kill: () => void, has: (word: Word) => boolean) {
+function createLastResort(log: Log, kill: () => void, has: (word: ServerWord) => boolean) {
   let clock: Clock | null = null;
   let isOver = false;
   const givenUp = later<Pick<End, 'exitCode' | 'signal'>>();

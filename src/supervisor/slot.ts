@@ -10,14 +10,14 @@ export const EXIT_UNAVAILABLE = 69;
 export const EXIT_CONFIG = 78;
 
 /** What the slots of one supervisor have in common. */
-export interface Service {
+export interface SlotsState {
   /** One of its processes has served: what keeps the next one from starting may be over soon. */
   everReady: boolean;
 }
 
 export interface SlotOptions {
   readonly start: StartProcess;
-  readonly service: Service;
+  readonly service: SlotsState;
   readonly backOff: BackOff;
   /** How many processes the kernel has killed for memory; null: it doesn't say. */
   readonly memoryKills: () => number | null;
@@ -179,7 +179,7 @@ type Processes = ReturnType<typeof createProcesses>;
 function createProcesses(
   start: StartProcess,
   onReport: (report: Report, server: ServerProcess) => void,
-  service: Service,
+  service: SlotsState,
 ) {
   const running = new Set<ServerProcess>();
   const firstReady = later();

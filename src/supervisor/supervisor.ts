@@ -1,7 +1,7 @@
 // The supervisor: keeps server processes running, forwards signals to them, and ends with their exit code.
 import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
-import { SHARES, type Shares } from '../door.js';
+import { type DoorShares, SHARES } from '../door.js';
 import type { Log } from '../log.js';
 import { processAddon } from '../process-addon.js';
 import type { Report } from './channel.js';
@@ -23,7 +23,7 @@ export interface SuperviseOptions {
   /** More listening sockets that they inherit, by what they listen for; default: none. */
   readonly places?: ReadonlyMap<string, number>;
   /** How the processes share out what comes; null: they do not. */
-  readonly shares?: Shares | null;
+  readonly shares?: DoorShares | null;
   /** The embedded database; null: there is none. */
   readonly store?: Pick<KeptStore, 'socketDirectory' | 'started'> | null;
   /** Called once, when a stop begins. */

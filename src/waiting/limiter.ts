@@ -115,7 +115,7 @@ class Party {
   }
 }
 
-export class Turns {
+export class FairTurns {
   private readonly rules: TurnRules;
   private readonly all = new Party('', null);
   private readonly onEnd: () => void;
@@ -218,31 +218,38 @@ function change(party: Party, count: 'running' | 'waiting', by: number): void {
   for (let at: Party | null = party; at !== null; at = at.above) at[count] += by;
 }
 
+/** What each has of something that is shared, within a bound. */
 export class Shares {
   readonly #mostEach: number;
+  readonly #most: number;
   readonly #taken = new Map<string, number>();
   /** Of all together. */
   all = 0;
 
-  constructor(mostEach: number) {
+  constructor(mostEach: number, most: number = Number.POSITIVE_INFINITY) {
     this.#mostEach = mostEach;
+    this.#most = most;
   }
 
-  /** False: it has as many as it may. */
-  take(name: string): boolean {
-    const taken = this.#taken.get(name) ?? 0;
-    if (taken >= this.#mostEach) return false;
-    this.#taken.set(name, taken + 1);
-    this.all += 1;
+  /** False: it would be more than it may have, or than all may have together. */
+  take(name: string, amount = 1): boolean {
+    if ((this.#taken.get(name) ?? 0) + amount > this.#mostEach || this.all + amount > this.#most) return false;
+    this.count(name, amount);
     return true;
   }
 
+  /** What is there already, whether or not it is within the bound. */
+  count(name: string, amount: number): void {
+    this.#taken.set(name, (this.#taken.get(name) ?? 0) + amount);
+    this.all += amount;
+  }
+
   /** Once for each that was taken. */
-  giveBack(name: string): void {
-    const left = (this.#taken.get(name) ?? 0) - 1;
+  giveBack(name: string, amount = 1): void {
+    const left = (this.#taken.get(name) ?? amount) - amount;
     if (left > 0) this.#taken.set(name, left);
     else this.#taken.delete(name);
-    this.all -= 1;
+    this.all -= amount;
   }
 }
 

@@ -31,7 +31,7 @@ export interface Leased {
   readonly isFailing: boolean;
 }
 
-export interface Attempt {
+export interface DeliveryAttempt {
   readonly isDelivered: boolean;
   /** The receiver's answer; null: there is none. */
   readonly status: number | null;
@@ -108,7 +108,7 @@ function attempts(sql: Sql) {
     async attempted(
       webhookId: string,
       { number, attempts: before }: Delivery,
-      attempt: Attempt,
+      attempt: DeliveryAttempt,
     ): Promise<ListedDelivery['state']> {
       const { isDelivered, status, error } = attempt;
       const pause = PAUSES_SECONDS[before];

@@ -8,9 +8,9 @@ import { Failure } from '../errors.js';
 import type { ScanView, ShownScan } from '../history/scan-view.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import {
-  type Attempt,
   type Deliveries,
   type Delivery,
+  type DeliveryAttempt,
   type Endpoint,
   type Endpoints,
   EVENTS,
@@ -146,7 +146,7 @@ export class Outbox {
     }
   }
 
-  async #attempt(leased: Leased, delivery: Delivery, secrets: readonly Buffer[]): Promise<Attempt> {
+  async #attempt(leased: Leased, delivery: Delivery, secrets: readonly Buffer[]): Promise<DeliveryAttempt> {
     const body = await this.#options.bodyOf(leased.userId, delivery);
     if (body === null) return failedAs('The scan is not in the history any more');
     await this.#pace();
@@ -163,7 +163,7 @@ export class Outbox {
 /** The `webhook-id`. */
 export const messageId = (deliveryId: string): string => `msg_${deliveryId}`;
 
-const failedAs = (error: string): Attempt => ({ isDelivered: false, status: null, error });
+const failedAs = (error: string): DeliveryAttempt => ({ isDelivered: false, status: null, error });
 
 /** One attempt, by itself. Nothing is sent that can't be signed. */
 export async function post(
@@ -171,7 +171,7 @@ export async function post(
   url: string,
   message: { readonly id: string; readonly body: string },
   secrets: readonly Buffer[],
-): Promise<Attempt> {
+): Promise<DeliveryAttempt> {
   if (secrets.length === 0) return failedAs('The secret can not be read: rotate it');
   try {
     const headers = { ...signedHeaders(message, secrets, Date.now()), 'content-type': 'application/json' };
@@ -286,7 +286,10 @@ export function deliveryView(delivery: ListedDelivery): z.infer<typeof DeliveryV
   };
 }
 
-export function testResult({ isDelivered, status, error }: Attempt, durationMs: number): z.infer<typeof TestResult> {
+export function testResult(
+  { isDelivered, status, error }: DeliveryAttempt,
+  durationMs: number,
+): z.infer<typeof TestResult> {
   return { delivered: isDelivered, status, error, durationMillis: Math.round(durationMs) };
 }
 

@@ -1,11 +1,11 @@
 // What the parser of clamd's protocol hears, as something that tests can compare.
-import { ClamdParser, type Command, type ParserTarget } from '../../src/clamd/protocol.js';
+import { ClamdParser, type ClamdParserTarget, type Command } from '../../src/clamd/protocol.js';
 
 /** What a parser hears, in words; chunks that follow each other are one text. */
 export function heard(parts: readonly Uint8Array[]): string[] {
   const words: string[] = [];
   let content = '';
-  const target: ParserTarget = {
+  const target: ClamdParserTarget = {
     onCommand(command: Command) {
       words.push(JSON.stringify(command));
       if (command.kind === 'INSTREAM') parser.beginStream();

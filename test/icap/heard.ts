@@ -1,11 +1,11 @@
 // What the parser of ICAP hears, as something that tests can compare.
-import { IcapParser, type ParserTarget } from '../../src/icap/request.js';
+import { IcapParser, type IcapParserTarget } from '../../src/icap/request.js';
 
 /** What a parser hears, in words; bytes that follow each other are one text. */
 export function heard(parts: readonly Uint8Array[], wantsRest = true): string[] {
   const words: string[] = [];
   let content = '';
-  const target: ParserTarget = {
+  const target: IcapParserTarget = {
     onSections: () => undefined,
     onHead({ headers, requestHeader, responseHeader, ...rest }) {
       const sections = [requestHeader, responseHeader].map((each) => each?.toString('latin1') ?? null);

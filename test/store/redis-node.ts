@@ -7,7 +7,7 @@ import { createAdmissions } from '../../src/admission/admissions.js';
 import { createKeyLoader, createLookups } from '../../src/admission/key-owners.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
-import { createTurns, type Turns } from '../../src/admission/turns.js';
+import { createTurns, type LedgerTurns } from '../../src/admission/turns.js';
 import { reconcileLedger } from '../../src/service/stores.js';
 import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
@@ -32,7 +32,7 @@ export async function node(t: Subtest, redisServer: { readonly url: string }, sq
   const problems: string[] = [];
   const onProblem = (problem: string): void => void problems.push(problem);
   let returns = 0;
-  let turns: Turns | null = null;
+  let turns: LedgerTurns | null = null;
   const redis = await openRedis({
     url: redisServer.url,
     onReturn: async () => {

@@ -1,7 +1,7 @@
 // Turns at something that is bounded: who has the next one, who is refused, and that nobody's work gets lost.
 import { mock } from 'node:test';
 import t from 'tap';
-import { type TurnRules, Turns, type Who } from '../../src/waiting/limiter.js';
+import { FairTurns, type TurnRules, type Who } from '../../src/waiting/limiter.js';
 import { deferred } from '../fixtures/deferred.js';
 
 const rules: TurnRules = {
@@ -12,7 +12,7 @@ const rules: TurnRules = {
 
 /** Turns that each last until the test ends them, and who has had one. */
 function open(changes: Partial<TurnRules> = {}) {
-  const turns = new Turns({ ...rules, ...changes });
+  const turns = new FairTurns({ ...rules, ...changes });
   const begun: string[] = [];
   const ends: (() => void)[] = [];
   return {
@@ -140,7 +140,7 @@ t.test('a turn needs room beside its bounds, and work that fails gives its turn 
   t.same(begun, ['a']);
   await end();
   await asked;
-  const turns = new Turns(rules);
+  const turns = new FairTurns(rules);
   await t.rejects(
     turns.run(['a'], async () => Promise.reject(new Error('failed'))),
     { message: 'failed' },

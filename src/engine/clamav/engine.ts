@@ -65,7 +65,7 @@ export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
 
 type MadeOptions = Partial<PreparedGates['options']>;
 
-interface Gated {
+interface GatedEngine {
   readonly prepared: PreparedEngine;
   readonly gates: PreparedGates | null;
   /** Why there are no gates though they were wanted. */
@@ -76,11 +76,11 @@ interface Gated {
 async function withGates(
   { directories, gatesDirectory = null, onProgress }: BuildOrder,
   prepareWith: (made: MadeOptions, onProgress: (fraction: number) => void) => Promise<PreparedEngine>,
-): Promise<Gated> {
+): Promise<GatedEngine> {
   const parts = partsOf(onProgress);
   const prepare = (made: MadeOptions): Promise<PreparedEngine> => prepareWith(made, parts.begin(1));
   if (gatesDirectory === null) return { prepared: await prepare({}), gates: null, without: [] };
-  const without = async (error: unknown): Promise<Gated> => ({
+  const without = async (error: unknown): Promise<GatedEngine> => ({
     prepared: await prepare({}),
     gates: null,
     without: [`Signatures are loaded without gates: ${messageOfError(error)}`],

@@ -103,7 +103,7 @@ const SLOT_BYTES = FIELDS * Float64Array.BYTES_PER_ELEMENT + DIGEST_BYTES;
 export const RING_BYTES = HEAD_BYTES + SLOTS * SLOT_BYTES;
 
 export type RingMemory = ReturnType<typeof ringMemory>;
-export type Slot = RingMemory['slots'][number];
+export type RingSlot = RingMemory['slots'][number];
 
 export function ringMemory(ring: SharedArrayBuffer) {
   const slots = Array.from({ length: SLOTS }, (_, index) => {

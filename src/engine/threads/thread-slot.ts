@@ -293,7 +293,7 @@ export function createWatch(options: WatchOptions): (slot: ThreadSlot, nowMs: nu
   };
 }
 
-interface Sample {
+interface ThreadSample {
   readonly id: number | null | undefined;
   readonly atMs: number;
   readonly thread: ThreadTime | null;
@@ -322,11 +322,11 @@ export class HangWatch {
   readonly #lateAtMs: number;
   readonly #everyMs: number;
   readonly #hungMs: number;
-  #last: Sample;
+  #last: ThreadSample;
   #takenMs = 0;
 
   /** `hungMs`: a content whose thread has taken so much more since now hangs. */
-  constructor(id: Sample['id'], nowMs: number, times: { lateAtMs: number; everyMs: number; hungMs: number }) {
+  constructor(id: ThreadSample['id'], nowMs: number, times: { lateAtMs: number; everyMs: number; hungMs: number }) {
     this.#lateAtMs = times.lateAtMs;
     this.#everyMs = times.everyMs;
     this.#hungMs = times.hungMs;
@@ -334,7 +334,7 @@ export class HangWatch {
   }
 
   /** Looks when it is time to. True, once: the content hangs. */
-  look(id: Sample['id'], nowMs: number): boolean {
+  look(id: ThreadSample['id'], nowMs: number): boolean {
     const last = this.#last;
     const passedMs = nowMs - last.atMs;
     if (passedMs < this.#everyMs || this.isHung) return false;
@@ -356,7 +356,7 @@ export class HangWatch {
   }
 }
 
-function sampleOf(id: Sample['id'], atMs: number): Sample {
+function sampleOf(id: ThreadSample['id'], atMs: number): ThreadSample {
   return { id, atMs, thread: typeof id === 'number' ? threadTime(id) : null };
 }
 

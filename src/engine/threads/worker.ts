@@ -14,10 +14,10 @@ import {
   FIELD,
   type FromThread,
   ID_UNKNOWN,
+  type RingSlot,
   type RuleSet,
   ringMemory,
   type SandboxMode,
-  type Slot,
   THREAD_ID,
   type ThreadStart,
   type ToThread,
@@ -110,8 +110,8 @@ const CL_CLEAN = 0;
 const CL_VIRUS = 1;
 
 /** Returns what looks at a content and puts the answer beside it. That never throws, so that every scan has an answer. */
-function createLook(post: Post, confine: (byClamav: boolean) => void): (slot: Slot) => void {
-  function look({ numbers }: Slot): void {
+function createLook(post: Post, confine: (byClamav: boolean) => void): (slot: RingSlot) => void {
+  function look({ numbers }: RingSlot): void {
     const bytes = post.contentOf(numbers);
     const rules = post.rulesOf(numbers);
     const clamav = numbers[FIELD.clamav] === 1;

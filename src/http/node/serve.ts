@@ -19,7 +19,7 @@ export function nodeLibrary(standsInFor: string): HttpLibrary {
 }
 
 async function listen({ onRequest, ...options }: ListenOptions): Promise<Listening> {
-  const connections = new Map<Duplex, Connection>();
+  const connections = new Map<Duplex, NodeConnection>();
   const server = createParser(connections);
   let accepting: Accepting | null = null;
 
@@ -65,7 +65,7 @@ async function listen({ onRequest, ...options }: ListenOptions): Promise<Listeni
  * It never listens: connections are handed to it. A `net` server can stop accepting and go on later. With Node's HTTP server that would
  * end idle connections and the checks of slow ones. All time limits are therefore ours.
  */
-function createParser(connections: ReadonlyMap<Duplex, Connection>): Server {
+function createParser(connections: ReadonlyMap<Duplex, NodeConnection>): Server {
   const server = createServer({
     maxHeaderSize: HTTP_HEADER_BLOCK_BYTES,
     // Framing is checked in one place, with one answer.
@@ -113,11 +113,11 @@ function openSocket(host: string, port: number, onConnection: (socket: Socket) =
   });
 }
 
-export interface Connection {
+export interface NodeConnection {
   /** Serves a request, at once or when those before it have their answers. */
   take(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
   /** Ends the connection with an answer of our own to what is no request. */
-  refuse(refusal: Refusal): void;
+  refuse(refusal: ParserRefusal): void;
   /** Node's parser or the socket has failed, with this code. */
   failed(code: string): void;
   /** Ends the connection if it takes too long. */
@@ -128,11 +128,11 @@ export interface Connection {
 /** As many as uWebSockets.js takes. */
 const HEADERS_MAX = 98;
 
-interface Parts extends WireConnection {
+interface NodeParts extends WireConnection {
   readonly requests: Pipeline;
 }
 
-function openConnection(socket: Socket, onRequest: (wire: Wire) => void): Connection {
+function openConnection(socket: Socket, onRequest: (wire: Wire) => void): NodeConnection {
   const requests = createPipeline();
   const reading = createReading(socket, {
     isFull: () => requests.isFull,
@@ -143,7 +143,7 @@ function openConnection(socket: Socket, onRequest: (wire: Wire) => void): Connec
   });
   const limit = createTimeLimit();
   const sending = new SendingLimit(socket);
-  const parts: Parts = { socket, requests, reading, limit, sending };
+  const parts: NodeParts = { socket, requests, reading, limit, sending };
 
   // `close` follows.
   socket.on('error', () => socket.destroy());
@@ -202,14 +202,14 @@ function openConnection(socket: Socket, onRequest: (wire: Wire) => void): Connec
   };
 }
 
-function endSoon({ reading, limit }: Parts): void {
+function endSoon({ reading, limit }: NodeParts): void {
   if (reading.isEnding) return;
   limit.startLinger();
   reading.end();
 }
 
 /** `goOn` is called when the request has come as a whole, and when its answer is sent. */
-function openWire({ request, response }: Waiting, parts: Parts, goOn: () => void): NodeWire {
+function openWire({ request, response }: Waiting, parts: NodeParts, goOn: () => void): NodeWire {
   const wire = new NodeWire(request, response, parts);
   // The end of the connection tells the client that the body has failed.
   request.on('error', () => undefined);
@@ -222,12 +222,12 @@ function openWire({ request, response }: Waiting, parts: Parts, goOn: () => void
   return wire;
 }
 
-function refusalOf({ httpVersion, rawHeaders }: IncomingMessage): Refusal | null {
+function refusalOf({ httpVersion, rawHeaders }: IncomingMessage): ParserRefusal | null {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'version';
   return rawHeaders.length > 2 * HEADERS_MAX ? 'headers' : null;
 }
 
-function refuse(refusal: Refusal, parts: Parts): void {
+function refuse(refusal: ParserRefusal, parts: NodeParts): void {
   const { socket, requests, reading } = parts;
   if (reading.isEnding) return;
   // What comes behind a request that has no answer yet must not be answered before it.
@@ -240,7 +240,7 @@ function refuse(refusal: Refusal, parts: Parts): void {
   endSoon(parts);
 }
 
-function fail(code: string, parts: Parts): void {
+function fail(code: string, parts: NodeParts): void {
   const { socket, requests, reading } = parts;
   if (reading.isEnding) return;
   if (!code.startsWith('HPE_') || code === 'HPE_INVALID_EOF_STATE') {
@@ -272,10 +272,10 @@ const refusals = {
   headers: [431, 'Request header fields too large', 'Expected at most 16 KB and 98 header fields'],
 } as const;
 
-type Refusal = keyof typeof refusals;
+type ParserRefusal = keyof typeof refusals;
 
 /** The whole answer, after which the connection ends. */
-function refusalBytes(refusal: Refusal): string {
+function refusalBytes(refusal: ParserRefusal): string {
   const [status, error, message] = refusals[refusal];
   const body = JSON.stringify({ error, message });
   return [

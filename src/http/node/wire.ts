@@ -8,7 +8,7 @@ import { type AnswerHead, type RequestHead, USUAL_HEADERS, type Wire, type WireO
 
 export interface WireConnection {
   readonly socket: Socket;
-  readonly reading: Reading;
+  readonly reading: NodeReading;
   readonly limit: TimeLimit;
   readonly sending: SendingLimit;
 }
@@ -183,7 +183,7 @@ function dateNow(): string {
   return dateText;
 }
 
-export interface Reading {
+export interface NodeReading {
   /** The body of the active request is held back. */
   isHeldBack: boolean;
   /** The connection has had its last answer: what still comes is read, and dropped, so that the client can read that answer. */
@@ -207,7 +207,7 @@ interface ReadingOptions {
 }
 
 /** To be called when Node's HTTP server has the socket. */
-export function createReading(socket: Socket, { isFull, bodyState }: ReadingOptions): Reading {
+export function createReading(socket: Socket, { isFull, bodyState }: ReadingOptions): NodeReading {
   const parsers = socket.listeners('data');
   let isEnding = false;
   let isParsing = false;
@@ -240,7 +240,7 @@ export function createReading(socket: Socket, { isFull, bodyState }: ReadingOpti
     else if (socket.isPaused()) socket.resume();
   }
 
-  const reading: Reading = {
+  const reading: NodeReading = {
     isHeldBack: false,
     get isEnding() {
       return isEnding;

@@ -4,7 +4,7 @@
 import { Failure } from '../../errors.js';
 import { MULTIPART_BOUNDARY_MAX, MULTIPART_MARGIN_BYTES, MULTIPART_PART_HEADER_BYTES } from '../../limits.js';
 
-type State = 'start' | 'preamble' | 'delimiter' | 'headers' | 'contentStart' | 'content' | 'epilogue';
+type FormState = 'start' | 'preamble' | 'delimiter' | 'headers' | 'contentStart' | 'content' | 'epilogue';
 
 const CR = 13;
 const LF = 10;
@@ -26,7 +26,7 @@ const UNDECIDED = -1;
 export abstract class MultipartParser {
   readonly #delimiter: Buffer;
   readonly #partsMax: number;
-  #state: State = 'start';
+  #state: FormState = 'start';
   /** Bytes seen but not decided about: a copy, since the caller's memory is not ours later. */
   #held: Buffer | null = null;
   /** Of the body, so far. */

@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { Unavailable } from '../../errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../limits.js';
-import { Account, type Content } from '../content.js';
+import { AccountMemory, type Content } from '../content.js';
 import { blockSize, copyInto, createArena } from './arena.js';
 import { createWaitingLine } from './waiters.js';
 
@@ -68,7 +68,7 @@ export function createUploadMemory(options: MemoryOptions) {
   const smallMultiple = aloneBytes / reserveBytes;
   const largeMultiple = smallMultiple * LARGE_SHARE;
 
-  const accounts = new Map<string, Account>();
+  const accounts = new Map<string, AccountMemory>();
   /** Those that have something of the finishing room. */
   const finishers = new Set<Content>();
   let busyAccounts = 0;
@@ -90,7 +90,7 @@ export function createUploadMemory(options: MemoryOptions) {
    * What older contents of the account are expected to need: a younger one that took it would keep them from their end. Small ones
    * have room beside them.
    */
-  function expectedBefore(account: Account, content: Content): number {
+  function expectedBefore(account: AccountMemory, content: Content): number {
     if (content.isSmall) return 0;
     const nowMs = now();
     let bytes = 0;
@@ -108,14 +108,14 @@ export function createUploadMemory(options: MemoryOptions) {
   }
 
   /** It is others who have what it waits for: with nothing of theirs in the way it could have it. */
-  function isHeldUp(account: Account, content: Content): boolean {
+  function isHeldUp(account: AccountMemory, content: Content): boolean {
     const stepBytes = stepOf(content);
     if (!leavesRoom(account, content, stepBytes + content.waitingBytes)) return false;
     const extraBytes = stepBytes + expectedBefore(account, content);
     return allows(content.isSmall, account.sharedBytes, account.sharedBytes, extraBytes);
   }
 
-  function tryGrow(account: Account, content: Content): boolean {
+  function tryGrow(account: AccountMemory, content: Content): boolean {
     const { isSmall, limitSize, neededBytes } = content;
     const ample = limitSize <= AT_ONCE_BYTES ? limitSize : blockSize(GENEROUS * neededBytes, limitSize);
     const generously = 2 * (ample - content.block.length - content.waitingBytes) + account.claimedBytes;
@@ -129,12 +129,12 @@ export function createUploadMemory(options: MemoryOptions) {
   }
 
   /** What other sockets of the account may bring at once finds room to wait in, so that none of them is refused. */
-  function leavesRoom(account: Account, content: Content, lentBytes: number): boolean {
+  function leavesRoom(account: AccountMemory, content: Content, lentBytes: number): boolean {
     return content.isSmall || account.sharedBytes - account.waitingBytes + lentBytes <= lentLimit;
   }
 
   /** All that it may still need, of the finishing room. */
-  function tryFinish(account: Account, content: Content): boolean {
+  function tryFinish(account: AccountMemory, content: Content): boolean {
     const rest = content.limitSize - content.block.length;
     if (finishingBytes + rest > finishingRoom) return false;
     content.finishingBytes += rest;
@@ -154,7 +154,7 @@ export function createUploadMemory(options: MemoryOptions) {
     }
   }
 
-  function endFinishing(account: Account, content: Content): void {
+  function endFinishing(account: AccountMemory, content: Content): void {
     if (!finishers.delete(content)) return;
     const bytes = content.finishingBytes;
     content.finishingBytes = 0;
@@ -163,12 +163,12 @@ export function createUploadMemory(options: MemoryOptions) {
     share(account, bytes);
   }
 
-  function share(account: Account, bytes: number): void {
+  function share(account: AccountMemory, bytes: number): void {
     account.sharedBytes += bytes;
     sharedBytes += bytes;
   }
 
-  function lend(account: Account, content: Content, size: number): true {
+  function lend(account: AccountMemory, content: Content, size: number): true {
     const old = content.block;
     if (content.waitingBytes > 0) keepWaiting(account, content, 0);
     // Its own old block goes back while the new one is filled: for that moment there is one content more than the budget has.
@@ -181,7 +181,7 @@ export function createUploadMemory(options: MemoryOptions) {
   }
 
   /** What has arrived is here, and counts, whether there is room or not. */
-  function keepWaiting(account: Account, content: Content, bytes: number): void {
+  function keepWaiting(account: AccountMemory, content: Content, bytes: number): void {
     const more = bytes - content.waitingBytes;
     if (more === 0) return;
     share(account, more);
@@ -191,12 +191,12 @@ export function createUploadMemory(options: MemoryOptions) {
   }
 
   /** Refuses the youngest of those that wait when what has arrived for them is too much. */
-  function shed(account: Account): void {
+  function shed(account: AccountMemory): void {
     while (account.sharedBytes > waitingLimit && waiters.refuseYoungest(account));
     while (sharedBytes > sharedRoom && waiters.refuseYoungest(null));
   }
 
-  function begin(content: Content): Account {
+  function begin(content: Content): AccountMemory {
     const account = accounts.get(content.accountId) ?? newAccount(content.accountId);
     if (account.contents === 0) busyAccounts += 1;
     account.contents += 1;
@@ -211,24 +211,24 @@ export function createUploadMemory(options: MemoryOptions) {
     return account;
   }
 
-  function newAccount(id: string): Account {
-    const account = new Account(id);
+  function newAccount(id: string): AccountMemory {
+    const account = new AccountMemory(id);
     accounts.set(id, account);
     return account;
   }
 
-  function forgetIdle(account: Account): void {
+  function forgetIdle(account: AccountMemory): void {
     const isIdle = account.contents === 0 && account.sharedBytes === 0;
     if (isIdle && accounts.size > IDLE_ACCOUNTS) accounts.delete(account.id);
   }
 
-  function waitOutside(account: Account, bytes: number): void {
+  function waitOutside(account: AccountMemory, bytes: number): void {
     share(account, bytes);
     account.waitingBytes += bytes;
     waitingBytes += bytes;
   }
 
-  function endReceiving(account: Account, content: Content): void {
+  function endReceiving(account: AccountMemory, content: Content): void {
     account.receiving.remove(content);
     account.claimedBytes -= content.limitSize - content.block.length;
   }

@@ -1,17 +1,17 @@
 // Contents that wait for memory: the account that has least comes first, in an account the oldest content; and what ends a wait.
 import { type Failure, Unavailable } from '../../errors.js';
-import type { Account, Content } from '../content.js';
+import type { AccountMemory, Content } from '../content.js';
 
 interface WaitingLineParts {
   readonly now: () => number;
   readonly tooMany: Failure;
-  readonly accounts: ReadonlyMap<string, Account>;
+  readonly accounts: ReadonlyMap<string, AccountMemory>;
   /** Gives what it needs now, if its account may have that. */
-  readonly tryGrow: (account: Account, content: Content) => boolean;
+  readonly tryGrow: (account: AccountMemory, content: Content) => boolean;
   /** Gives all that it may still need, if the finishing room has it. */
-  readonly tryFinish: (account: Account, content: Content) => boolean;
+  readonly tryFinish: (account: AccountMemory, content: Content) => boolean;
   /** It is others who have what it waits for, not its own account. */
-  readonly isHeldUp: (account: Account, content: Content) => boolean;
+  readonly isHeldUp: (account: AccountMemory, content: Content) => boolean;
   /** How many bytes it waits for. */
   readonly stepOf: (content: Content) => number;
   readonly relabel: () => void;
@@ -24,7 +24,7 @@ const PATIENCE_MS = 1_000;
 
 export function createWaitingLine(parts: WaitingLineParts) {
   const { now, tooMany, accounts, tryGrow, tryFinish, isHeldUp, stepOf, relabel } = parts;
-  const waiting = new Map<Content, Account>();
+  const waiting = new Map<Content, AccountMemory>();
   let timer: NodeJS.Timeout | null = null;
   const line = {
     /** Contents that wait; only this line writes to it. */
@@ -32,7 +32,7 @@ export function createWaitingLine(parts: WaitingLineParts) {
     /** Contents that were ended because another account waited for what they held. */
     ended: 0,
     /** True: it was served at once, and is not called back. */
-    join(account: Account, content: Content): boolean {
+    join(account: AccountMemory, content: Content): boolean {
       if (waiting.has(content)) return false;
       add(account, content);
       serve(content);
@@ -44,7 +44,7 @@ export function createWaitingLine(parts: WaitingLineParts) {
     refuseYoungest,
   };
 
-  function add(account: Account, content: Content): void {
+  function add(account: AccountMemory, content: Content): void {
     waiting.set(content, account);
     line.size = waiting.size;
     content.waitingSinceMs = now();
@@ -57,7 +57,7 @@ export function createWaitingLine(parts: WaitingLineParts) {
   }
 
   /** Who is behind the head of its lane waits for what the head waits for. */
-  function waitsForOthers(account: Account, content: Content): boolean {
+  function waitsForOthers(account: AccountMemory, content: Content): boolean {
     return isHeldUp(account, laneOf(account, content)[0] ?? content);
   }
 
@@ -74,7 +74,7 @@ export function createWaitingLine(parts: WaitingLineParts) {
     timer = null;
   }
 
-  function poorestFirst(): readonly Account[] {
+  function poorestFirst(): readonly AccountMemory[] {
     return [...new Set(waiting.values())].sort((one, other) => bytesOf(one) - bytesOf(other));
   }
 
@@ -111,7 +111,7 @@ export function createWaitingLine(parts: WaitingLineParts) {
   }
 
   /** Of the account; null: of the one that has most. False: none waits. */
-  function refuseYoungest(given: Account | null): boolean {
+  function refuseYoungest(given: AccountMemory | null): boolean {
     const account = given ?? poorestFirst().at(-1);
     if (account === undefined) return false;
     const last = [account.waitingSmall.at(-1), account.waitingLarge.at(-1)].filter((each) => each !== undefined);
@@ -138,7 +138,7 @@ export function createWaitingLine(parts: WaitingLineParts) {
   }
 
   /** Ends contents of accounts that have more than its own would have then, until it is served. */
-  function makeRoom(account: Account, content: Content): void {
+  function makeRoom(account: AccountMemory, content: Content): void {
     while (waiting.has(content) && isHeldUp(account, content)) {
       const costliest = costliestBeyond(bytesOf(account) + stepOf(content), account);
       if (costliest === null) return;
@@ -149,7 +149,7 @@ export function createWaitingLine(parts: WaitingLineParts) {
   }
 
   /** Of the account that has most, if that is more than the given bytes: the content on its way that has kept most for longest. */
-  function costliestBeyond(bytes: number, except: Account): Content | null {
+  function costliestBeyond(bytes: number, except: AccountMemory): Content | null {
     const nowMs = now();
     let most = bytes;
     let costliest: Content | null = null;
@@ -178,13 +178,13 @@ function count(content: Content, nowMs: number): void {
   else content.ownWaitLeftMs -= waitedMs;
 }
 
-function laneOf({ waitingSmall, waitingLarge }: Account, { isSmall }: Content): Content[] {
+function laneOf({ waitingSmall, waitingLarge }: AccountMemory, { isSmall }: Content): Content[] {
   return isSmall ? waitingSmall : waitingLarge;
 }
 
-const bytesOf = ({ sharedBytes, finishingBytes }: Account): number => sharedBytes + finishingBytes;
+const bytesOf = ({ sharedBytes, finishingBytes }: AccountMemory): number => sharedBytes + finishingBytes;
 
 /** Small ones first: they find room that is kept for them. */
-function headsOf({ waitingSmall, waitingLarge }: Account): Content[] {
+function headsOf({ waitingSmall, waitingLarge }: AccountMemory): Content[] {
   return [waitingSmall[0], waitingLarge[0]].filter((content) => content !== undefined);
 }

@@ -9,7 +9,7 @@ import { Unavailable } from '../../errors.js';
 import { ARRIVING_CONTENTS, ARRIVING_WAITING } from '../../limits.js';
 import { makeFolder } from '../../paths.js';
 import { tryLock } from '../../store/data-lock.js';
-import { Turns } from '../../waiting/limiter.js';
+import { FairTurns, Shares } from '../../waiting/limiter.js';
 import { NoAnswer, within } from '../../waiting/within.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
 
@@ -34,39 +34,6 @@ const BLOCK_BYTES = 4096;
 const RESERVE_SHARE = 1 / 4;
 const OWNER = /^[0-9a-f]{16}$/;
 const FILE = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-/** What an account has of something that is shared, within a bound. */
-class Shares {
-  readonly #limit: number;
-  readonly #limitEach: number;
-  readonly #own = new Map<string, number>();
-  all = 0;
-
-  constructor(limit: number, limitEach: number) {
-    this.#limit = limit;
-    this.#limitEach = limitEach;
-  }
-
-  /** False: there is no room. */
-  take(account: string, amount: number): boolean {
-    if (this.all + amount > this.#limit || (this.#own.get(account) ?? 0) + amount > this.#limitEach) return false;
-    this.count(account, amount);
-    return true;
-  }
-
-  /** What is there already, whether or not it is within the bound. */
-  count(account: string, amount: number): void {
-    this.#own.set(account, (this.#own.get(account) ?? 0) + amount);
-    this.all += amount;
-  }
-
-  giveBack(account: string, amount: number): void {
-    const left = (this.#own.get(account) ?? amount) - amount;
-    if (left > 0) this.#own.set(account, left);
-    else this.#own.delete(account);
-    this.all -= amount;
-  }
-}
 
 /** Whole blocks: also for a content that is empty. */
 const onDisk = (bytes: number): number => BLOCK_BYTES * Math.ceil((bytes + 1) / BLOCK_BYTES);
@@ -98,7 +65,7 @@ export class ContentStore {
   readonly #own: string;
   readonly #release: () => Promise<void>;
   readonly #disk: Shares;
-  readonly #arriving: Turns;
+  readonly #arriving: FairTurns;
   readonly #kept = new Map<string, Kept>();
   readonly #answerMs: number;
   /** Contents on their way for which the disk hasn't answered in time, and still has something to do. */
@@ -116,10 +83,10 @@ export class ContentStore {
     this.#name = folder.name;
     this.#own = join(directory, folder.name);
     this.#release = folder.release;
-    this.#disk = new Shares(limitBytes, limitBytes * (1 - RESERVE_SHARE));
+    this.#disk = new Shares(limitBytes * (1 - RESERVE_SHARE), limitBytes);
     this.#answerMs = answerMs;
     const tooMany = (): Unavailable => new Unavailable('uploadsBusy');
-    this.#arriving = new Turns({
+    this.#arriving = new FairTurns({
       running: ARRIVING_CONTENTS,
       runningEach: ARRIVING_CONTENTS * (1 - RESERVE_SHARE),
       waiting: ARRIVING_WAITING,
@@ -243,7 +210,7 @@ export class ContentStore {
   }
 }
 
-interface Place {
+interface FilePlace {
   /** Throws Failure `unavailable` when there is no room for so many. */
   grow(bytes: number): void;
   entered(): Promise<void>;
@@ -254,9 +221,9 @@ interface Place {
 /** A content on its way to the disk. It is kept or dropped. */
 export class ArrivingContent {
   readonly #file: SealedFile;
-  readonly #place: Place;
+  readonly #place: FilePlace;
 
-  constructor(file: SealedFile, place: Place) {
+  constructor(file: SealedFile, place: FilePlace) {
     this.#file = file;
     this.#place = place;
   }

@@ -131,7 +131,7 @@ export class Runner {
     const { accepted } = job;
     job.firstMs ??= performance.now();
     this.#running.set(accepted.id, job);
-    new PendingScan(this.#options.scans, accepted, this.#admitted(accepted), this).start();
+    new AcceptedScan(this.#options.scans, accepted, this.#admitted(accepted), this).start();
   }
 
   /** As it was admitted when it was accepted. */
@@ -192,7 +192,7 @@ export class Runner {
 }
 
 /** A scan that was accepted before: its content comes from this node's disk, or from its URL, and its answer is its row in the history. */
-class PendingScan extends StreamScan {
+class AcceptedScan extends StreamScan {
   protected readonly limitBytes: number;
   protected readonly stream = new HeldReading(false);
   readonly #accepted: Accepted;

@@ -3,11 +3,11 @@
 import type { Expression } from './expression.js';
 import {
   type Cell,
+  type CellRun,
   isExtended,
   type LogicalSignature,
   type Run,
   runsOf,
-  type Segment,
   type Subsignature,
   segmentsOf,
 } from './signature.js';
@@ -128,7 +128,7 @@ function inEachCase(target: number, offset: string, hex: string): Together {
 
 const isSmallLetter = (pair: string): boolean => pair >= '61' && pair <= '7a';
 
-function openFormOf(target: number, { cells, offset }: Segment): Windows {
+function openFormOf(target: number, { cells, offset }: CellRun): Windows {
   if (!cells.some(({ kind }) => kind === 'open')) return [];
   const first = cells.slice(0, OPEN_BYTES_MAX);
   const used = first.slice(0, first.findLastIndex(({ kind }) => kind !== 'open') + 1);
@@ -283,7 +283,7 @@ const RARE = 2 ** -26;
 /** What costs more is common. It seldom ends where a window ends, so what lies beside it is common as well. */
 const COMMON = 0.001;
 
-type Counted = Extract<Expression, { kind: 'count' }>;
+type CountExpression = Extract<Expression, { kind: 'count' }>;
 
 /** Of subsignatures alone, all different; null: there is something else. */
 function singleIndexes(parts: readonly Expression[]): readonly number[] | null {
@@ -341,7 +341,7 @@ export function needOf(signature: LogicalSignature, cost: Cost, options: NeedOpt
   }
 
   /** Where three different ones of five must match, one of any three of them does: the rarest three. */
-  function ofCounted({ of, distinct }: Counted): Need {
+  function ofCounted({ of, distinct }: CountExpression): Need {
     const indexes = of.kind === 'any' ? singleIndexes(of.of) : null;
     if (indexes === null || distinct < 2) return need(of);
     const found = indexes.map(ofSubsignature).filter((one) => one !== null);

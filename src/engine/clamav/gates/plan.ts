@@ -19,7 +19,7 @@ import { type LogicalSignature, nameOf, parseSignature, type Reason } from './si
 /** Why a signature stays in the first engine. */
 export type KeptReason = Reason | 'handler' | 'same name' | 'few of a kind' | 'no gate' | 'program';
 
-export interface Plan {
+export interface GatePlan {
   readonly gates: readonly PlannedGate[];
   /** Indexes of those that are looked for outside of libclamav's matcher. */
   readonly literals: ReadonlySet<number>;
@@ -117,7 +117,7 @@ const isCandidate = ({ isHandler, isExtended, target }: LogicalSignature, target
   !isHandler && (!isExtended || targets.has(target));
 
 /** `lines`: all logical and extended signatures of the databases, in any order. */
-export function planGates(lines: readonly string[], options: PlanOptions): Plan {
+export function planGates(lines: readonly string[], options: PlanOptions): GatePlan {
   const { programs, triggerNames, noisy, prior, needs: found = [], onProgress } = options;
   const kept: Partial<Record<KeptReason, number>> = {};
   const ofOwnPass: string[] = [];
@@ -230,7 +230,7 @@ interface Costs {
   readonly targets: ReadonlySet<number>;
 }
 
-interface Price {
+interface LookPrice {
   readonly cost: number;
   readonly isCommon: boolean;
 }
@@ -242,8 +242,8 @@ interface Price {
 function costsOf(noisy: ReadonlySet<string>, prior: Prior | null, targets: ReadonlySet<number>): Costs {
   const patterns = new Set(Array.from(noisy, (key) => key.slice(key.lastIndexOf(':') + 1)));
   // They are asked about for each set.
-  const remembered = new Map<Gate, Price>();
-  function computed(gate: Gate): Price {
+  const remembered = new Map<Gate, LookPrice>();
+  function computed(gate: Gate): LookPrice {
     const isNoisy = patterns.has(gate.pattern) && noisy.has(keyOf(gate));
     const guessed = isNoisy ? Number.POSITIVE_INFINITY : likelihood(gate);
     if (guessed === Number.POSITIVE_INFINITY || prior === null) return { cost: guessed, isCommon: false };
@@ -253,7 +253,7 @@ function costsOf(noisy: ReadonlySet<string>, prior: Prior | null, targets: Reado
     if (share === 0) return { cost: guessed * UNSEEN ** prior.unseenOf(gate), isCommon: false };
     return { cost: share, isCommon: share > SHARE_MAX };
   }
-  const priceOf = (gate: Gate): Price => {
+  const priceOf = (gate: Gate): LookPrice => {
     const known = remembered.get(gate) ?? computed(gate);
     remembered.set(gate, known);
     return known;
@@ -375,7 +375,7 @@ function sharedOut(
   gated: readonly Gated[],
   mail: readonly { readonly line: string; readonly beginnings: readonly string[] | null }[],
   programs: readonly Gated[],
-): Pick<Plan, 'gates' | 'conditions' | 'shares' | 'mail' | 'programShare'> {
+): Pick<GatePlan, 'gates' | 'conditions' | 'shares' | 'mail' | 'programShare'> {
   const shares: string[][] = [];
   const gates = new Map<string, { readonly gate: Gate; readonly index: number; readonly shares: Set<number> }>();
   const conditions = new Map<string, Condition>();

@@ -9,10 +9,10 @@ import { type Gate, keyOf, targetsOfLiterals } from './candidates.js';
 import { membersOf, readProgram } from './database-files.js';
 import { readNoise } from './noise.js';
 import {
+  type GatePlan,
   type KeptReason,
   type Needs,
   needsOfLines,
-  type Plan,
   type PlanOptions,
   planGates,
   type Triggered,
@@ -188,8 +188,8 @@ interface Manifest {
   /** Paths of databases, loaded where they lie. */
   readonly databases: readonly string[];
   readonly programs: readonly string[];
-  readonly mail: Plan['mail'];
-  readonly programShare: Plan['programShare'];
+  readonly mail: GatePlan['mail'];
+  readonly programShare: GatePlan['programShare'];
   /** Of the engine that sees every content. */
   readonly singlePass: boolean;
   /** Whether a signature may ask for the hash of an image. */
@@ -259,7 +259,7 @@ async function needsByThreads(
 }
 
 async function write(
-  found: Found,
+  found: FoundSignatures,
   folder: string,
   { windows, ...known }: Learned & Pick<PlanOptions, 'onProgress' | 'needs'>,
 ): Promise<Manifest> {
@@ -311,7 +311,7 @@ function gateLine(gate: Gate, shares: readonly number[], index: number): string 
 
 const maskOf = (shares: readonly number[]): number => shares.reduce((bits, share) => bits + 2 ** share, 0);
 
-interface Found {
+interface FoundSignatures {
   readonly lines: string[];
   /** Bytecode programs that do nothing but find. */
   readonly finders: Triggered[];
@@ -329,8 +329,8 @@ interface Found {
   hasOtherBodies: boolean;
 }
 
-async function collect(directories: readonly string[]): Promise<Found> {
-  const found: Found = {
+async function collect(directories: readonly string[]): Promise<FoundSignatures> {
+  const found: FoundSignatures = {
     lines: [],
     finders: [],
     programFiles: [],
@@ -364,7 +364,7 @@ async function collect(directories: readonly string[]): Promise<Found> {
  * that a list of ignored signatures names is left out: the list holds for its signature's name. So is one for text: in an engine with such
  * a program all signatures know the size and the end of normalised text, and otherwise none does.
  */
-function gateable({ finders, programFiles, ignoreLists }: Found): Triggered[] {
+function gateable({ finders, programFiles, ignoreLists }: FoundSignatures): Triggered[] {
   const counts = new Map<string, number>();
   for (const file of programFiles) counts.set(file, (counts.get(file) ?? 0) + 1);
   return finders.filter(
@@ -389,7 +389,7 @@ function refuseTwins(paths: readonly string[]): void {
   if (twin !== undefined) throw new Error(`There is more than one container of ${twin}: remove the older one`);
 }
 
-async function collectContainer(path: string, found: Found): Promise<void> {
+async function collectContainer(path: string, found: FoundSignatures): Promise<void> {
   let hasPrograms = false;
   const wanted = new Set([...BODIES, PROGRAM, ...SUPPORTING]);
   for await (const { name, content } of membersOf(path, (one) => wanted.has(extensionOf(one)))) {
@@ -414,7 +414,7 @@ async function collectContainer(path: string, found: Found): Promise<void> {
   if (hasPrograms) found.programs.push(path);
 }
 
-function addLines(found: Found, content: Buffer): void {
+function addLines(found: FoundSignatures, content: Buffer): void {
   noteImageHashes(found, content);
   for (const line of content.toString('latin1').split('\n')) {
     const text = line.replace(/\r+$/, '');
@@ -422,12 +422,12 @@ function addLines(found: Found, content: Buffer): void {
   }
 }
 
-function noteBodies(found: Found, extension: string): void {
+function noteBodies(found: FoundSignatures, extension: string): void {
   found.hasOtherBodies ||= BODY_EXTENSIONS.has(extension) && extension !== EXTENDED;
 }
 
 /** Wherever it stands, also in what isn't understood. */
-function noteImageHashes(found: Found, content: Buffer): void {
+function noteImageHashes(found: FoundSignatures, content: Buffer): void {
   found.imageHashes ||= content.includes(IMAGE_HASH);
 }
 

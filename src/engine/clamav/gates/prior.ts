@@ -165,7 +165,7 @@ function unseenOf(byTarget: ReadonlyMap<number, Class>, { target, offset, patter
   return least;
 }
 
-function countUnseen(set: WindowSet, target: number, windows: Windows, most: number): number {
+function countUnseen(set: WindowSet, target: number, windows: WindowNumbers, most: number): number {
   let unseen = 0;
   for (let at = 0; at < windows.length && unseen < most; at += 2) {
     if (!set.has(hashWindow(target, windows[at] ?? 0, windows[at + 1] ?? 0))) unseen += 1;
@@ -174,8 +174,8 @@ function countUnseen(set: WindowSet, target: number, windows: Windows, most: num
 }
 
 /** The windows of a pattern in its own characters, and in narrow ones where these are wide. Null: it has none. */
-type Forms = readonly [own: Windows | null, narrow: Windows | null];
-const NONE: Windows = [];
+type Forms = readonly [own: WindowNumbers | null, narrow: WindowNumbers | null];
+const NONE: WindowNumbers = [];
 
 /** Of the gate that was asked about last. */
 let known: { readonly offset: string; readonly pattern: string; readonly forms: Forms } | null = null;
@@ -212,7 +212,7 @@ function decidingWindows(
 }
 
 /** No more than the rarest part of it. */
-function shareIn(known: Class, target: number, windows: Windows, beginning: Beginning | null): number {
+function shareIn(known: Class, target: number, windows: WindowNumbers, beginning: FirstBytes | null): number {
   let least = beginning === null ? EVERYWHERE : shareOfBeginning(known, beginning);
   for (let at = 0; at < windows.length && least > 0; at += 2) {
     const isKnown = known.set.has(hashWindow(target, windows[at] ?? 0, windows[at + 1] ?? 0));
@@ -222,14 +222,14 @@ function shareIn(known: Class, target: number, windows: Windows, beginning: Begi
 }
 
 /** Three bytes and three bytes of each, one behind the other: small numbers, and no object for each of millions. */
-type Windows = readonly number[];
+type WindowNumbers = readonly number[];
 
 /** Of all windows of some bytes that a set may have. */
 export function hashesOf(target: number, bytes: Buffer): HashedWindow[] {
   return hashed(target, windowsOf(bytes.toString('hex')) ?? NONE);
 }
 
-function hashed(target: number, windows: Windows): HashedWindow[] {
+function hashed(target: number, windows: WindowNumbers): HashedWindow[] {
   return Array.from({ length: windows.length / 2 }, (_, at) =>
     hashWindow(target, windows[2 * at] ?? 0, windows[2 * at + 1] ?? 0),
   );
@@ -263,7 +263,7 @@ const EITHER_CASE = /^\(([0-9a-f]{2})\|([0-9a-f]{2})\)$/;
  * Windows of the bytes that are fixed, but for those of two different bytes; of a gate that takes letters of either case, all in small ones. Null: no window
  * of bytes is fixed.
  */
-function windowsOf(pattern: string): Windows | null {
+function windowsOf(pattern: string): WindowNumbers | null {
   const cells = cellsOf(pattern);
   const windows: number[] = [];
   let high = 0;
@@ -307,17 +307,17 @@ function letterOf(text: string): number | null {
 }
 
 /** A byte for each place; `OPEN` for any. */
-type Beginning = readonly number[];
+type FirstBytes = readonly number[];
 
 /** Null: all of it is open. */
-function beginningOf(pattern: string): Beginning | null {
+function beginningOf(pattern: string): FirstBytes | null {
   const texts = (pattern.match(CELLS) ?? []).slice(0, BEGINNING_BYTES);
   const bytes = texts.map((text) => (/^[0-9a-f]{2}$/.test(text) ? Number.parseInt(text, 16) : OPEN));
   return bytes.some((byte) => byte !== OPEN) ? bytes : null;
 }
 
 /** Of all that begin so, where a byte is open. */
-function shareOfBeginning({ beginnings }: Class, beginning: Beginning): number {
+function shareOfBeginning({ beginnings }: Class, beginning: FirstBytes): number {
   const isFixed = beginning.length === BEGINNING_BYTES && !beginning.includes(OPEN);
   if (isFixed) return beginnings.get(Buffer.from(beginning).toString('hex')) ?? 0;
   let sum = 0;

@@ -201,7 +201,7 @@ export type Cell =
   | { readonly kind: 'open'; readonly text: string };
 
 /** Cells that lie side by side in every content in which the pattern matches. It neither begins nor ends with an open one. */
-export interface Segment {
+export interface CellRun {
   readonly cells: readonly Cell[];
   /** Where they lie, in the signature's words; `*`: anywhere. */
   readonly offset: string;
@@ -265,7 +265,7 @@ function inOneCase(bytes: string, offset: string): Run[] {
 }
 
 /** The stretches of a pattern with what is open in them; none of a wide one, since libclamav's manual doesn't say how those are widened. */
-export function segmentsOf({ pattern, offset, modifiers }: BodyPattern): readonly Segment[] | null {
+export function segmentsOf({ pattern, offset, modifiers }: BodyPattern): readonly CellRun[] | null {
   if (!OFFSET.test(offset)) return null;
   if (modifiers.includes('w')) return [];
   const stretches = stretchesOf(pattern.toLowerCase(), modifiers.includes('i'));
@@ -273,7 +273,7 @@ export function segmentsOf({ pattern, offset, modifiers }: BodyPattern): readonl
   return stretches?.flatMap(({ cells, isFirst }) => trimmed(cells, isFirst ? first : '*')) ?? null;
 }
 
-function trimmed(cells: readonly Cell[], offset: string): Segment[] {
+function trimmed(cells: readonly Cell[], offset: string): CellRun[] {
   const isClosed = ({ kind }: Cell): boolean => kind !== 'open';
   const start = cells.findIndex(isClosed);
   if (start < 0) return [];

@@ -39,7 +39,7 @@ export function mixed(number: number): number {
 }
 
 /** Where a window lies, and with which fingerprint: written over by the next one, since millions are asked about. */
-class Places {
+class WindowPlaces {
   readonly at = new Uint32Array(PLACES);
   fingerprint = 0;
   readonly #seed: number;
@@ -77,7 +77,7 @@ export function byteLengthOf({ bits, segmentLength, segments }: Omit<StoredSet, 
 
 export function openSet(stored: StoredSet): WindowSet {
   const { bits, bytes } = stored;
-  const places = new Places(stored);
+  const places = new WindowPlaces(stored);
   const mask = (1 << bits) - 1;
   const fingerprintAt = (place: number): number => {
     const bit = place * bits;
@@ -109,7 +109,7 @@ export function buildSet(windows: Float64Array, bits: number): StoredSet {
   throw new Error('the windows are not all different');
 }
 
-interface Order {
+interface PeelOrder {
   /** Numbers of windows, those first that were alone at a place first. */
   readonly windows: Uint32Array;
   /** Which of its places that was. */
@@ -117,8 +117,8 @@ interface Order {
 }
 
 /** Null: with this seed they can't be told apart. */
-function peel(all: Float64Array, shape: Omit<StoredSet, 'bytes'>): Order | null {
-  const places = new Places(shape);
+function peel(all: Float64Array, shape: Omit<StoredSet, 'bytes'>): PeelOrder | null {
+  const places = new WindowPlaces(shape);
   const slots = (shape.segments + PLACES - 1) * shape.segmentLength;
   const counts = new Uint8Array(slots);
   const numbers = new Uint32Array(slots);
@@ -154,8 +154,8 @@ function peel(all: Float64Array, shape: Omit<StoredSet, 'bytes'>): Order | null 
   return found === all.length ? { windows, alone } : null;
 }
 
-function fill(all: Float64Array, shape: Omit<StoredSet, 'bytes'>, order: Order): Uint8Array {
-  const places = new Places(shape);
+function fill(all: Float64Array, shape: Omit<StoredSet, 'bytes'>, order: PeelOrder): Uint8Array {
+  const places = new WindowPlaces(shape);
   const slots = new Uint8Array((shape.segments + PLACES - 1) * shape.segmentLength);
   for (let at = order.windows.length - 1; at >= 0; at -= 1) {
     const window = order.windows[at] ?? 0;
