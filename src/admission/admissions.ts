@@ -20,7 +20,8 @@ import {
   windowStart,
 } from './admission.js';
 import { createFills, createKeyOwners, type Fills, type FindKey, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
-import { createQuotaMirror, createRefusals, type QuotaHours } from './quota-hours.js';
+import type { QuotaHours } from './quota-hours.js';
+import { createQuotaMirror, createRefusals } from './quota-mirror.js';
 import { createExpectations, createUnits, type Expectations, type Units, type UserStanding } from './units.js';
 
 export interface AdmissionParts {

@@ -13,7 +13,8 @@ import {
   usedOf,
   usedUnits,
 } from './admission.js';
-import type { QuotaHours, QuotaMirror } from './quota-hours.js';
+import type { QuotaHours } from './quota-hours.js';
+import type { QuotaMirror } from './quota-mirror.js';
 
 interface UnitParts {
   readonly ledger: Ledger;

@@ -1,12 +1,8 @@
 // The hour in Postgres, on both stores: counted exactly there while the ledger is away, and never below what the ledger has counted.
 import { createUser } from '../../src/account/users.js';
 import type { Count, QuotaHour } from '../../src/admission/admission.js';
-import {
-  createQuotaHours,
-  createQuotaMirror,
-  createRefusals,
-  type QuotaHours,
-} from '../../src/admission/quota-hours.js';
+import { createQuotaHours, type QuotaHours } from '../../src/admission/quota-hours.js';
+import { createQuotaMirror, createRefusals } from '../../src/admission/quota-mirror.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { REMEMBERED_MAX } from '../fixtures/accounts.js';

@@ -5,12 +5,8 @@ import { createUser } from '../../src/account/users.js';
 import type { KeyRecord, Ledger, LedgerAnswer } from '../../src/admission/admission.js';
 import { createAdmissions } from '../../src/admission/admissions.js';
 import { createLookups } from '../../src/admission/key-owners.js';
-import {
-  createQuotaHours,
-  createQuotaMirror,
-  type DirectCount,
-  type QuotaHours,
-} from '../../src/admission/quota-hours.js';
+import { createQuotaHours, type DirectCount, type QuotaHours } from '../../src/admission/quota-hours.js';
+import { createQuotaMirror } from '../../src/admission/quota-mirror.js';
 import { createTurns, type TurnParts } from '../../src/admission/turns.js';
 import { createUnits } from '../../src/admission/units.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
