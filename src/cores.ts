@@ -63,9 +63,6 @@ const NOT_BUSY = 0.45;
 const LOOK_MS = 100;
 /** In a row, before the core is given back. */
 const IDLE_LOOKS = 3;
-/** Between looks at a thread that does next to nothing. */
-const IDLE_LOOK_MS = 500;
-const IDLE = 0.05;
 
 interface SharedCores {
   readonly all: Int32Array;
@@ -105,9 +102,8 @@ export function watchServingThread(): void {
     isKept = wasKept ? idleLooks < IDLE_LOOKS : share >= BUSY;
     // While it is kept there may be new threads.
     if (isKept || wasKept) place(cores);
-    setTimeout(look, share < IDLE ? IDLE_LOOK_MS : LOOK_MS).unref();
   };
-  look();
+  setInterval(look, LOOK_MS).unref();
 }
 
 function place({ all, own, others }: SharedCores): void {
