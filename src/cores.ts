@@ -40,7 +40,8 @@ export function startWaiting<Started>(start: () => Started, { leavesCore = false
   try {
     return start();
   } finally {
-    if (cores !== null) keepToCores(OF_CALLER, isKept ? cores.own : cores.all);
+    // The next look puts the serving thread back on its core.
+    if (cores !== null) keepToCores(OF_CALLER, cores.all);
     comeFirst();
   }
 }
@@ -53,10 +54,8 @@ function schedule(isBatch: boolean, sliceMs: number, nicer: number): void {
   }
 }
 
-// The serving thread has a core for itself while it is busy: otherwise others are woken on it, and it waits for them beside a core that is idle.
+// Of two cores the serving thread has one for itself while it is busy: otherwise others are woken on it, and it waits for them beside a core that is idle.
 
-/** With more cores the kernel finds another one for what is woken. */
-const CORES_MOST = 4;
 /** Shares of a core. A thread that takes as much is what scans wait for; one that takes so little needs none, or doesn't get it, since others want it as well. */
 const BUSY = 0.55;
 const NOT_BUSY = 0.45;
@@ -76,19 +75,17 @@ let isKept = false;
 /** For the kernel, the thread that calls. */
 const OF_CALLER = 0;
 
-/** Null: there are too few, or enough, or the system doesn't say which. The last one, since interrupts are mostly served by the first. */
+/** Null: there are not two, or the system doesn't say which. The second one is the serving thread's, since interrupts are mostly served by the first. */
 function sharedCores(): SharedCores | null {
   if (shared === undefined) {
     const all = allowedCores();
-    const count = all.length;
-    const isShared = count >= 2 && count <= CORES_MOST;
-    shared = isShared ? { all, own: all.subarray(count - 1), others: all.subarray(0, count - 1) } : null;
+    shared = all.length === 2 ? { all, own: all.subarray(1), others: all.subarray(0, 1) } : null;
   }
   return shared;
 }
 
-/** To be called by the serving thread, once it serves, where no other process has one. Until the process ends. */
-export function watchServingThread(): void {
+/** To be called by the serving thread, once it serves, where no other process has one. Until the process ends. The bounds are shares of a core. */
+export function watchServingThread({ busy = BUSY, notBusy = NOT_BUSY } = {}): void {
   const cores = sharedCores();
   let last = { usedMs: usedMs(), atMs: performance.now() };
   let idleLooks = 0;
@@ -97,20 +94,26 @@ export function watchServingThread(): void {
     const now = { usedMs: usedMs(), atMs: performance.now() };
     const share = now.usedMs === null || last.usedMs === null ? 0 : (now.usedMs - last.usedMs) / (now.atMs - last.atMs);
     last = now;
-    const wasKept = isKept;
-    idleLooks = share < NOT_BUSY ? idleLooks + 1 : 0;
-    isKept = wasKept ? idleLooks < IDLE_LOOKS : share >= BUSY;
+    idleLooks = share < notBusy ? idleLooks + 1 : 0;
+    const isToBeKept = isKept ? idleLooks < IDLE_LOOKS : share >= busy;
     // While it is kept there may be new threads.
-    if (isKept || wasKept) place(cores);
+    if (isToBeKept || isKept) place(cores, isToBeKept);
   };
   setInterval(look, LOOK_MS).unref();
 }
 
-function place({ all, own, others }: SharedCores): void {
-  for (const name of readdirSync('/proc/self/task')) {
-    const thread = Number(name);
-    const of = thread === process.pid ? own : others;
-    keepToCores(thread, isKept ? of : all);
+/** Where the threads can't be listed, as while there is no descriptor left, all stays as it is until the next look. */
+function place({ all, own, others }: SharedCores, isToBeKept: boolean): void {
+  let threads: number[];
+  try {
+    threads = readdirSync('/proc/self/task').map(Number);
+  } catch {
+    return;
+  }
+  isKept = isToBeKept;
+  for (const thread of threads) {
+    const kept = thread === process.pid ? own : others;
+    keepToCores(thread, isKept ? kept : all);
   }
 }
 

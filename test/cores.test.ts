@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { startEmbedded } from '../src/store/embedded/embedded.js';
 import { temporaryFolder } from './fixtures/folder.js';
+import { API_KEY, startServer } from './fixtures/server.js';
 import { until } from './fixtures/until.js';
 
 const path = fileURLToPath(new URL('cores-process.js', import.meta.url));
@@ -32,7 +33,9 @@ function coresOfThreads(pid: number): { main: string; others: string[] } {
 }
 
 async function startOn(t: Test, cores: readonly number[]): Promise<ChildProcess & { pid: number }> {
-  const child = spawn('taskset', ['-c', cores.join(), process.execPath, path], {
+  // Few descriptors, so that they can be used up.
+  const program = 'ulimit -n 256; exec taskset -c "$@"';
+  const child = spawn('sh', ['-c', program, 'sh', cores.join(), process.execPath, path], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   t.teardown(() => child.kill('SIGKILL'));
@@ -72,16 +75,63 @@ t.test('of two cores a busy serving thread has one for itself, and an idle one h
   t.same(coresOfThreads(child.pid), shared, 'it still has both itself');
 });
 
+t.test('while there is no descriptor left the core stays where it is, and it is given back afterwards', async (t) => {
+  const two = all.slice(0, 2);
+  const child = await startOn(t, two);
+  child.send('busy');
+  const own = `${two.at(-1)}`;
+  await until(() => coresOf(`${child.pid}`) === own);
+  const told = once(child, 'message');
+  child.send('use up');
+  child.send('idle');
+  const [taken] = await told;
+  t.ok(Number(taken) > 100);
+  await until(() => coresOf(`${child.pid}`) === listOf(two));
+  t.equal(child.exitCode, null);
+});
+
 t.test('there is nothing to share out of one core', async (t) => {
   const child = await startOn(t, all.slice(0, 1));
   child.send('busy');
   t.same(await startedBy(child), [`${all[0]}`, `${all[0]}`]);
 });
 
+t.test('the server that serves alone has it, too', async (t) => {
+  const two = all.slice(0, 2);
+  const server = await startServer({
+    t,
+    by: ['taskset', '-c', two.join()],
+    isSupervised: true,
+    env: { BOOTSTRAP_PLAN: 'HUGE', PLANS: 'HUGE:1000000' },
+  });
+  // Its verdict is remembered: what it takes is the serving thread's.
+  const content = Buffer.alloc(1_000_000, 'harmless ');
+  let isOver = false;
+  const upload = async (): Promise<void> => {
+    while (!isOver) {
+      const body = new FormData();
+      body.append('file', new Blob([content]), 'a.txt');
+      const { status } = await fetch(`${server.url}/api/v1/scans`, {
+        method: 'POST',
+        headers: { 'X-API-KEY': API_KEY },
+        body,
+      });
+      if (status !== 200) throw new Error(`${status}`);
+    }
+  };
+  const uploads = Array.from({ length: 4 }, upload);
+  const pid = server.serverPid();
+  await until(() => coresOf(`${pid}`) === `${two.at(-1)}`);
+  isOver = true;
+  await Promise.all(uploads);
+  await until(() => coresOf(`${pid}`) === listOf(two));
+  t.equal(await server.stop(), 0);
+});
+
 t.test('the embedded database leaves the core free, where one process serves', async (t) => {
   for (const processes of [1, 2]) {
     const embedded = await startEmbedded({ dataDirectory: temporaryFolder(t), processes });
-    const leaves = processes === 1 && all.length >= 2 && all.length <= 4;
+    const leaves = processes === 1 && all.length === 2;
     t.same(numbersIn(coresOf(`${embedded.pid}`)), leaves ? all.slice(0, -1) : all, `${processes}`);
     await embedded.stop();
   }
