@@ -148,6 +148,8 @@ t.test('a scan that runs out of file descriptors in its middle is a 503 with its
   });
   const infected = nestedZip(eicar(), 9);
   const clean = nestedZip(Buffer.from('harmless'), 9);
+  // Before the connection, which would be idle for too long.
+  await enoughOfTheHour(60_000);
   const connection = await openRaw(server.port);
   t.teardown(() => connection.end());
   async function scan(content = clean) {
@@ -155,7 +157,6 @@ t.test('a scan that runs out of file descriptors in its middle is a 503 with its
     const answer = await connection.answer();
     return { status: answer?.status, body: answer?.body, left: Number(answer?.headers.get('x-ratelimit-remaining')) };
   }
-  await enoughOfTheHour(60_000);
   let { left } = await scan();
   let refused = 0;
   // Other work of the process takes some of them for a moment: how many are enough for the scan is not known to one.
