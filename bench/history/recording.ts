@@ -13,7 +13,7 @@ import { createRouter } from '../../src/http/router.js';
 import { type Server, startServer } from '../../src/http/server.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { createScanRoutes } from '../../src/scan/http/route.js';
-import { createUploadMemory } from '../../src/scan/memory/memory.js';
+import { UploadMemory } from '../../src/scan/memory/memory.js';
 import { createRefunds } from '../../src/scan/scan-facts.js';
 import { createKnownVerdicts, createVerdictCache } from '../../src/scan/verdicts/known.js';
 import { openPostgres } from '../../src/store/postgres.js';
@@ -66,7 +66,7 @@ const signatures = loadSignatures({
   scanTimeoutMs: 10_000,
 });
 const pool = new ScanPool({ threads: 1, queueLimit: 100, scanTimeoutMs: 10_000 });
-const memory = createUploadMemory({
+const memory = new UploadMemory({
   budgetBytes: 64 * MIB,
   reserveShare: 0.25,
   waitMs: 10_000,

@@ -9,7 +9,7 @@ import { type CallerRoute, callerRoute, type GuardedOperation } from '../http/ca
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { Log } from '../log.js';
-import type { Queries, SqlOf } from '../store/postgres.js';
+import type { Queries, Sql, SqlOf } from '../store/postgres.js';
 import { createRounds } from '../waiting/limiter.js';
 import { createAuthenticate } from './authenticate.js';
 import { createKeyRoutes } from './key-routes.js';
@@ -19,7 +19,7 @@ import { createResetRoutes, type Mailer, openMailer, sweepResets } from './reset
 import { endOtherSessions, endSession, endSessions, listSessions, SessionView, sweepSessions } from './sessions.js';
 import { createSignIn, createSignInRoutes } from './sign-in-routes.js';
 import { createAddressOf, createStrangers, createThrottle, passwordsOfAccount, sweepAttempts } from './throttle.js';
-import { createTokens, KEYS_RELOAD_MS, openSigningKeys } from './tokens.js';
+import { createTokens, KEYS_RELOAD_MS, openSigningKeys, type SigningKeys } from './tokens.js';
 import {
   changeUser,
   createVerifyCurrent,
@@ -198,22 +198,7 @@ export async function openDashboard(options: DashboardOptions) {
   const verifyCurrent = createVerifyCurrent(throttle);
   const signIn = await createSignIn({ sqlOf, strangers, throttle, plan, passwords, now });
 
-  let stopped = false;
-
-  async function upkeep(): Promise<void> {
-    try {
-      await keys.reload();
-      await sweepSessions(sql, now());
-      await sweepAttempts(sql, now());
-      await sweepResets(sql, now());
-      await tellOfEnded(sql, admission);
-    } catch (error) {
-      if (stopped) return;
-      log.warn({ reason: messageOfError(error) }, 'the upkeep of sessions and keys failed; it is tried again');
-    }
-  }
-  const rounds = createRounds(KEYS_RELOAD_MS, upkeep);
-  void rounds.now();
+  const upkeep = startUpkeep(sql, keys, options);
 
   return {
     ...createAuthenticate({
@@ -254,10 +239,33 @@ export async function openDashboard(options: DashboardOptions) {
       ...createKeyRoutes({ sqlOf, throttle, admission, plans, now, settled }),
     ],
     async stop(): Promise<void> {
-      // What runs is ended with the connections.
+      upkeep.stop();
+      await mailer?.stop();
+    },
+  };
+}
+
+/** Of what has ended and of the keys, at once and from time to time. */
+function startUpkeep(sql: Sql, keys: SigningKeys, { admission, log, now }: DashboardOptions) {
+  let stopped = false;
+  const rounds = createRounds(KEYS_RELOAD_MS, async () => {
+    try {
+      await keys.reload();
+      await sweepSessions(sql, now());
+      await sweepAttempts(sql, now());
+      await sweepResets(sql, now());
+      await tellOfEnded(sql, admission);
+    } catch (error) {
+      if (stopped) return;
+      log.warn({ reason: messageOfError(error) }, 'the upkeep of sessions and keys failed; it is tried again');
+    }
+  });
+  void rounds.now();
+  return {
+    /** What runs is ended with the connections. */
+    stop(): void {
       stopped = true;
       rounds.end();
-      await mailer?.stop();
     },
   };
 }

@@ -88,50 +88,9 @@ export async function createSignIn(options: SignInOptions) {
   const { sqlOf, strangers, throttle, plan, passwords, now } = options;
   const sql = sqlOf(STRANGERS);
   const homes = createHomes(options);
+  const { take, takeSignIn, takeCode } = createGuesses(options, homes);
   // Verified in place of the hash that an unknown account doesn't have: of the same costs, and nobody's password.
   const decoy = await passwords.hash(randomBytes(DECOY_BYTES).toString('base64url'), ['service']);
-
-  /** Without those attempts that count nobody where the account is at home; null: it isn't. */
-  async function withoutRule(attempts: readonly Attempt[], { attempt }: Throttled, email: string, address: string) {
-    const rest = attempts.filter((other) => other !== attempt);
-    if (attempt[0] === signInsOfAddress) return homes.isKnown(email, address) ? rest : null;
-    // A stranger who fails on purpose doesn't lock the owner out of where the owner is signed in.
-    if (attempt[0] === signInsOfAccount) return (await homes.has(email, address)) ? rest : null;
-    return null;
-  }
-
-  /** Counts a sign-in, whether or not there is such an account, by all rules or by none; returns what is to be given back. */
-  async function takeSignIn(email: string, address: string): Promise<readonly Attempt[]> {
-    let attempts = attemptsOf(email, address);
-    for (;;) {
-      const refusal = throttle.known(attempts) ?? (await ask(attempts, email, address));
-      if (refusal === null) return attempts;
-      const rest = await withoutRule(attempts, refusal, email, address);
-      if (rest === null) return await strangers.refuse(address, tooMany(refusal));
-      attempts = rest;
-    }
-  }
-
-  function ask(attempts: readonly Attempt[], email: string, address: string): Promise<Throttled | null> {
-    return strangers.ask([address, email], () => throttle.take(sql, attempts));
-  }
-
-  /** A client with the right password is told that a code is missing. Wrong codes are counted by the account alone, since a thief may guess from an address where the owner is signed in. */
-  async function takeCode(
-    own: Sql,
-    userId: string,
-    code: string | undefined,
-    attempts: readonly Attempt[],
-  ): Promise<readonly Attempt[]> {
-    if (code === undefined) {
-      await throttle.giveBack(own, attempts);
-      throw new Failure('codeMissing');
-    }
-    const guess: Attempt = [codesOfAccount, userId];
-    await throttle.require(own, [guess]);
-    if (!(await acceptCode(own, userId, code, now()))) throw new Failure('codeInvalid');
-    return [guess];
-  }
 
   return {
     /** Throws Failure `credentialsInvalid`, `codeMissing`, `codeInvalid`, `accountSuspended`, `tooManyAttempts` or `unavailable`. */
@@ -173,7 +132,7 @@ export async function createSignIn(options: SignInOptions) {
         [registrationsOfAddress, address],
         [registrationsOfAccount, email],
       ];
-      const refusal = throttle.known(attempts) ?? (await ask(attempts, email, address));
+      const refusal = throttle.known(attempts) ?? (await take(attempts, email, address));
       if (refusal !== null) await strangers.refuse(address, tooMany(refusal));
       const passwordHash = await passwords.hash(account.password, who);
       const created = await strangers.ask(who, () =>
@@ -188,6 +147,50 @@ export async function createSignIn(options: SignInOptions) {
       return { ...session, user };
     },
   };
+}
+
+/** What of a sign-in is counted, so that nobody can guess for long. */
+function createGuesses({ sqlOf, strangers, throttle, now }: SignInOptions, homes: ReturnType<typeof createHomes>) {
+  const sql = sqlOf(STRANGERS);
+
+  /** Without those attempts that count nobody where the account is at home; null: it isn't. */
+  async function withoutRule(attempts: readonly Attempt[], { attempt }: Throttled, email: string, address: string) {
+    const rest = attempts.filter((other) => other !== attempt);
+    if (attempt[0] === signInsOfAddress) return homes.isKnown(email, address) ? rest : null;
+    // A stranger who fails on purpose doesn't lock the owner out of where the owner is signed in.
+    if (attempt[0] === signInsOfAccount) return (await homes.has(email, address)) ? rest : null;
+    return null;
+  }
+
+  /** Counts a sign-in, whether or not there is such an account, by all rules or by none; returns what is to be given back. */
+  async function takeSignIn(email: string, address: string): Promise<readonly Attempt[]> {
+    let attempts = attemptsOf(email, address);
+    for (;;) {
+      const refusal = throttle.known(attempts) ?? (await take(attempts, email, address));
+      if (refusal === null) return attempts;
+      const rest = await withoutRule(attempts, refusal, email, address);
+      if (rest === null) return await strangers.refuse(address, tooMany(refusal));
+      attempts = rest;
+    }
+  }
+
+  function take(attempts: readonly Attempt[], email: string, address: string): Promise<Throttled | null> {
+    return strangers.ask([address, email], () => throttle.take(sql, attempts));
+  }
+
+  /** A client with the right password is told that a code is missing. Wrong codes are counted by the account alone, since a thief may guess from an address where the owner is signed in. */
+  async function takeCode(own: Sql, userId: string, code: string | undefined, attempts: readonly Attempt[]) {
+    if (code === undefined) {
+      await throttle.giveBack(own, attempts);
+      throw new Failure('codeMissing');
+    }
+    const guess: Attempt = [codesOfAccount, userId];
+    await throttle.require(own, [guess]);
+    if (!(await acceptCode(own, userId, code, now()))) throw new Failure('codeInvalid');
+    return [guess];
+  }
+
+  return { take, takeSignIn, takeCode };
 }
 
 function attemptsOf(email: string, address: string): readonly Attempt[] {
@@ -301,7 +304,7 @@ type Handle = (exchange: Exchange) => Promise<Reply>;
 
 function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 'refresh' | 'logout', Handle> {
   const { sqlOf, strangers, signIn, tokens, plans, registration, baseUrl, addressOf, now, onReuse } = parts;
-  const unknown = createRemembered<object>(now);
+  const ownerOf = createOwners(parts);
   const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
 
   function clientOf(exchange: Exchange): SignInClient {
@@ -331,14 +334,6 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
     const client = clientOf(exchange);
     const account = await readJson(exchange, Registration);
     return await signedIn(201, await signIn.register(account, client));
-  }
-
-  /** No question where it can't be anybody's, and one in the sender's turn where it may be. */
-  async function ownerOf(token: string, address: string): ReturnType<typeof ownerOfToken> {
-    if (!isToken(token) || unknown.get(token) !== null) return null;
-    const owner = await strangers.ask([address, 'refresh'], () => ownerOfToken(sqlOf(STRANGERS), token));
-    if (owner === null) unknown.set(token, {}, now() + UNKNOWN_MS);
-    return owner;
   }
 
   async function refresh(exchange: Exchange): Promise<Reply> {
@@ -372,6 +367,18 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
   }
 
   return { login, register, refresh, logout };
+}
+
+/** Returns who says whose a refresh token is, which the address sends. */
+function createOwners({ sqlOf, strangers, now }: Pick<SignInRouteParts, 'sqlOf' | 'strangers' | 'now'>) {
+  const unknown = createRemembered<object>(now);
+  /** No question where it can't be anybody's, and one in the sender's turn where it may be. */
+  return async (token: string, address: string): ReturnType<typeof ownerOfToken> => {
+    if (!isToken(token) || unknown.get(token) !== null) return null;
+    const owner = await strangers.ask([address, 'refresh'], () => ownerOfToken(sqlOf(STRANGERS), token));
+    if (owner === null) unknown.set(token, {}, now() + UNKNOWN_MS);
+    return owner;
+  };
 }
 
 /** Null where the request names no session: a logout without one is no error. */

@@ -346,16 +346,10 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
   // Apart from ours: an issuer whose keys don't come holds them up.
   const externalChecks = createChecks();
 
-  function ownVerification({ sub, sid, iat, exp }: z.infer<typeof OwnClaims>): Verification {
-    return inTime({ iat, exp }, now()) ?? { outcome: 'own', userId: sub, sessionId: sid };
-  }
-
   async function verifyOwn(token: string, header: unknown, who: Who): Promise<Verification> {
     const read = OwnHeader.safeParse(header);
-    if (!read.success) return invalid;
-    const { kid } = read.data;
-    const key = await keys.find(kid);
-    if (key === null) return invalid;
+    const key = read.success ? await keys.find(read.data.kid) : null;
+    if (!read.success || key === null) return invalid;
     const options = { algorithms: ['EdDSA'], issuer, audience: AUDIENCE };
     const payload = await checks.run(who, () =>
       verified(() => jwtVerify(token, key.publicKey, { ...claimChecks(now()), ...options })),
@@ -365,8 +359,9 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
     const claims = OwnClaims.safeParse(payload);
     if (!claims.success || claims.data.exp - claims.data.iat > ACCESS_TOKEN_SECONDS) return invalid;
     // For some time longer: then it is known that it has expired.
-    known.set(token, { kind: 'own', kid, claims: claims.data }, (claims.data.exp + ACCESS_TOKEN_SECONDS) * 1000);
-    return ownVerification(claims.data);
+    const untilMs = (claims.data.exp + ACCESS_TOKEN_SECONDS) * 1000;
+    known.set(token, { kind: 'own', kid: read.data.kid, claims: claims.data }, untilMs);
+    return ownVerification(claims.data, now());
   }
 
   /** Null: nothing is known of it. */
@@ -376,7 +371,7 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
       case 'forged':
         return invalid;
       case 'own':
-        return keys.has(entry.kid) ? ownVerification(entry.claims) : null;
+        return keys.has(entry.kid) ? ownVerification(entry.claims, now()) : null;
       case 'external':
         return entry.verification;
       default:
@@ -385,18 +380,7 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
   }
 
   return {
-    async mint({ userId, sessionId }: { readonly userId: string; readonly sessionId: string }): Promise<string> {
-      const { id, privateKey } = keys.current();
-      const issuedAt = Math.floor(now() / 1000);
-      return await new SignJWT({ sid: sessionId })
-        .setProtectedHeader({ alg: 'EdDSA', kid: id, typ: 'JWT' })
-        .setIssuer(issuer)
-        .setAudience(AUDIENCE)
-        .setSubject(userId)
-        .setIssuedAt(issuedAt)
-        .setExpirationTime(issuedAt + ACCESS_TOKEN_SECONDS)
-        .sign(privateKey);
-    },
+    mint: (session: TokenSession): Promise<string> => mint(session, keys.current(), { issuer, now }),
     /**
      * Whether it is genuine and in time; whether its session lives is another question. `who` sends it: until it is known to be genuine,
      * its sender is a stranger, who waits for a turn. Throws Failure('unavailable').
@@ -417,20 +401,42 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
       return verification;
     },
     /** The session that a token of ours is of, where that was found out before; null: it must be verified. */
-    recall(token: string): { readonly userId: string; readonly sessionId: string } | null {
+    recall(token: string): TokenSession | null {
       const recalled = recall(token);
       return recalled?.outcome === 'own' ? recalled : null;
     },
     /** RFC 7517: the public halves. */
-    jwks: () => ({
-      keys: keys.all().map(({ id, publicKey }) => ({
-        ...publicKey.export({ format: 'jwk' }),
-        kid: id,
-        use: 'sig',
-        alg: 'EdDSA',
-      })),
-    }),
+    jwks: () => ({ keys: keys.all().map(publicHalf) }),
   };
+}
+
+interface TokenSession {
+  readonly userId: string;
+  readonly sessionId: string;
+}
+
+async function mint(
+  { userId, sessionId }: TokenSession,
+  { id, privateKey }: ReturnType<SigningKeys['current']>,
+  { issuer, now }: Pick<TokenOptions, 'issuer' | 'now'>,
+): Promise<string> {
+  const issuedAt = Math.floor(now() / 1000);
+  return await new SignJWT({ sid: sessionId })
+    .setProtectedHeader({ alg: 'EdDSA', kid: id, typ: 'JWT' })
+    .setIssuer(issuer)
+    .setAudience(AUDIENCE)
+    .setSubject(userId)
+    .setIssuedAt(issuedAt)
+    .setExpirationTime(issuedAt + ACCESS_TOKEN_SECONDS)
+    .sign(privateKey);
+}
+
+function publicHalf({ id, publicKey }: ReturnType<SigningKeys['current']>) {
+  return { ...publicKey.export({ format: 'jwk' }), kid: id, use: 'sig', alg: 'EdDSA' };
+}
+
+function ownVerification({ sub, sid, iat, exp }: z.infer<typeof OwnClaims>, nowMs: number): Verification {
+  return inTime({ iat, exp }, nowMs) ?? { outcome: 'own', userId: sub, sessionId: sid };
 }
 
 function createChecks(): FairTurns {

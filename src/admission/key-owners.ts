@@ -50,28 +50,9 @@ interface RememberedKey extends KeyRecord {
   readonly sentAtMs: number;
 }
 
-export function createKeyOwners({ ledger, findKey, fills, clock, onProblem }: KeyOwnerParts) {
-  const owners = recentTable<RememberedKey>(REMEMBERED_MAX);
-
-  function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, sentAtMs: number): RememberedKey {
-    const remembered = { ...record, verifiedAtMs, sentAtMs };
-    owners.set(keyHash, remembered);
-    return remembered;
-  }
-
-  /** What Postgres said just now. The ledger gets it as well, for when Postgres is away; nobody waits for that. */
-  function verified(keyHash: string, record: KeyRecord, sentAtMs: number | null): RememberedKey {
-    const nowMs = clock();
-    if (sentAtMs !== null && Math.abs(nowMs - sentAtMs) < OWNER_MS) return remember(keyHash, record, nowMs, sentAtMs);
-    ledger.rememberOwner(keyHash, record).catch((error: unknown) => {
-      if (!(error instanceof StoreAway)) onProblem(`The owner of a key did not reach the ledger: ${String(error)}`);
-    });
-    return remember(keyHash, record, nowMs, nowMs);
-  }
-
-  function rememberForNow(keyHash: string, record: KeyRecord, sentAtMs: number): RememberedKey {
-    return remember(keyHash, record, clock() - FRESH_MS + REFRESH_RETRY_MS, sentAtMs);
-  }
+export function createKeyOwners(parts: KeyOwnerParts) {
+  const { ledger, findKey, fills, clock } = parts;
+  const { owners, remember, verified, rememberForNow } = createKnownOwners(parts);
 
   async function refresh(keyHash: string, old: RememberedKey): Promise<KeyRecord | null> {
     try {
@@ -130,6 +111,33 @@ export function createKeyOwners({ ledger, findKey, fills, clock, onProblem }: Ke
       return { record, isFilled: filled !== 'unknown' };
     },
     forget: (keyHash: string): void => void owners.delete(keyHash),
+  };
+}
+
+/** What this process remembers of keys. */
+function createKnownOwners({ ledger, clock, onProblem }: KeyOwnerParts) {
+  const owners = recentTable<RememberedKey>(REMEMBERED_MAX);
+
+  function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, sentAtMs: number): RememberedKey {
+    const remembered = { ...record, verifiedAtMs, sentAtMs };
+    owners.set(keyHash, remembered);
+    return remembered;
+  }
+
+  return {
+    owners,
+    remember,
+    /** What Postgres said just now. The ledger gets it as well, for when Postgres is away; nobody waits for that. */
+    verified(keyHash: string, record: KeyRecord, sentAtMs: number | null): RememberedKey {
+      const nowMs = clock();
+      if (sentAtMs !== null && Math.abs(nowMs - sentAtMs) < OWNER_MS) return remember(keyHash, record, nowMs, sentAtMs);
+      ledger.rememberOwner(keyHash, record).catch((error: unknown) => {
+        if (!(error instanceof StoreAway)) onProblem(`The owner of a key did not reach the ledger: ${String(error)}`);
+      });
+      return remember(keyHash, record, nowMs, nowMs);
+    },
+    rememberForNow: (keyHash: string, record: KeyRecord, sentAtMs: number): RememberedKey =>
+      remember(keyHash, record, clock() - FRESH_MS + REFRESH_RETRY_MS, sentAtMs),
   };
 }
 

@@ -47,7 +47,38 @@ const ATTEMPTS = 5;
 
 /** `isShared`: other processes count in Redis, so Postgres counts only when it is its turn (turns.ts). */
 export function createQuotaHours(sql: Sql, isShared = false) {
-  const mayCount = isShared ? sql`(SELECT postgres_counts())` : sql`true`;
+  const places = createHourPlaces(sql);
+  return {
+    ...createHourReads(sql, places),
+    ...createHourCounts(sql, places, isShared),
+    /** Adds what was refused, an hour of a user once and in the same order on all nodes. */
+    async refuse(rows: readonly RefusedHour[]): Promise<void> {
+      await sql`
+        INSERT INTO refused_hours AS r (user_id, window_start, refused)
+        SELECT u.id, s.window_start, s.refused
+        FROM unnest(${rows.map(({ userId }) => userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
+          ${rows.map(({ count }) => count)}::bigint[]) WITH ORDINALITY AS s (user_id, window_start, refused, place)
+        JOIN users u ON u.id = s.user_id
+        ORDER BY s.place
+        ON CONFLICT (user_id, window_start) DO UPDATE SET refused = r.refused + excluded.refused`;
+    },
+    /** Removes hours that nobody can ask for any more. */
+    async sweep(): Promise<void> {
+      // The oldest hour alone: while the clock is far ahead, for a while, the others stay.
+      for (const { table } of [places.ofUsers, places.ofKeys]) {
+        await sql`
+          DELETE FROM ${table} WHERE window_start = (SELECT min(window_start) FROM ${table})
+            AND window_start < extract(epoch FROM now()) - ${KEPT_SECONDS}`;
+      }
+      await sql`DELETE FROM refused_hours WHERE window_start < extract(epoch FROM now()) - ${KEPT_SECONDS}`;
+    },
+  };
+}
+
+type HourPlaces = ReturnType<typeof createHourPlaces>;
+
+/** Hours of users and of keys: their tables, and how they are named there. */
+function createHourPlaces(sql: Sql) {
   const counts = sql`window_start, mirrored, returned, direct, direct_returned`;
   const ofUsers = {
     ...{ table: sql`quota_hours`, columns: sql`user_id, NULL::uuid AS key_id, ${counts}` },
@@ -58,7 +89,6 @@ export function createQuotaHours(sql: Sql, isShared = false) {
     ...{ owners: sql`api_keys`, ids: sql`o.id, o.user_id`, named: sql`key_id, user_id`, unique: sql`key_id` },
   };
   const thisHour = sql`floor(extract(epoch FROM now()))::bigint / 3600 * 3600`;
-  const nowSeconds = sql`floor(extract(epoch FROM now()))::bigint AS now_seconds`;
   const isCurrent = sql`window_start BETWEEN extract(epoch FROM now()) - ${CURRENT_SECONDS} AND extract(epoch FROM now()) + ${CURRENT_SECONDS}`;
 
   /** The hours of a user or of a key: their table, and which of its rows they are. */
@@ -71,22 +101,10 @@ export function createQuotaHours(sql: Sql, isShared = false) {
     return { ...ofKeys, isTheirs: sql`key_id = ${keyId}`, first: sql`(user_id, key_id, window_start) ${owner}` };
   }
 
-  async function mirrored({ table, columns, owners, ids, named, unique }: typeof ofUsers, seen: readonly Seen[]) {
-    const rows = inOrder(seen);
-    if (rows.length === 0) return [];
-    return await sql<HourRow[]>`
-      INSERT INTO ${table} AS q (${named}, window_start, mirrored, returned)
-      SELECT ${ids}, s.window_start, s.counted, s.returned
-      FROM unnest(${rows.map(({ keyId, userId }) => keyId ?? userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
-        ${rows.map(({ counted }) => counted)}::integer[], ${rows.map(({ returned }) => returned)}::integer[])
-        WITH ORDINALITY AS s (id, window_start, counted, returned, place)
-      JOIN ${owners} o ON o.id = s.id
-      ORDER BY s.place
-      ON CONFLICT (${unique}, window_start) DO UPDATE
-        SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
-      RETURNING ${columns}`;
-  }
+  return { ofUsers, ofKeys, hoursOf, thisHour, isCurrent };
+}
 
+function createHourReads(sql: Sql, { ofUsers, ofKeys, thisHour, isCurrent }: HourPlaces) {
   return {
     /** The hours of the user next to the present one, and those of their keys. */
     async read(userId: string): Promise<QuotaHour[]> {
@@ -105,14 +123,34 @@ export function createQuotaHours(sql: Sql, isShared = false) {
         UNION ALL SELECT ${ofKeys.columns} FROM key_hours WHERE ${isCurrent}`;
       return rows.map(hourOf);
     },
+    /** What the user has used and was refused in each hour of the last day, the oldest first. */
+    async lastDay(userId: string): Promise<UsedHour[]> {
+      return await sql<UsedHour[]>`
+        SELECT hour::float8 AS "windowStartSeconds", coalesce(mirrored - returned + direct - direct_returned, 0) AS used,
+          coalesce(refused, 0)::float8 AS refused
+        FROM generate_series(${thisHour} - ${DAY_SECONDS - HOUR_SECONDS}, ${thisHour}, ${HOUR_SECONDS}) AS hour
+        LEFT JOIN quota_hours q ON q.user_id = ${userId} AND q.window_start = hour
+        LEFT JOIN refused_hours r ON r.user_id = ${userId} AND r.window_start = hour
+        ORDER BY hour`;
+    },
+  };
+}
+
+function createHourCounts(sql: Sql, { ofUsers, ofKeys, hoursOf, thisHour }: HourPlaces, isShared: boolean) {
+  const mayCount = isShared ? sql`(SELECT postgres_counts())` : sql`true`;
+  const nowSeconds = sql`floor(extract(epoch FROM now()))::bigint AS now_seconds`;
+
+  return {
     /** Writes what the ledger counted, each hour once; returns the rows as they are now. */
     async mirror(seen: readonly Seen[]): Promise<QuotaHour[]> {
       const written = await Promise.all([
-        mirrored(
+        mirrorIn(
+          sql,
           ofUsers,
           seen.filter(({ keyId }) => keyId === undefined),
         ),
-        mirrored(
+        mirrorIn(
+          sql,
           ofKeys,
           seen.filter(({ keyId }) => keyId !== undefined),
         ),
@@ -162,38 +200,27 @@ export function createQuotaHours(sql: Sql, isShared = false) {
         UPDATE ${table} SET ${counted} WHERE ${isTheirs} AND window_start = ${windowStartSeconds} RETURNING ${columns}`;
       return row === undefined ? null : hourOf(row);
     },
-    /** Adds what was refused, an hour of a user once and in the same order on all nodes. */
-    async refuse(rows: readonly RefusedHour[]): Promise<void> {
-      await sql`
-        INSERT INTO refused_hours AS r (user_id, window_start, refused)
-        SELECT u.id, s.window_start, s.refused
-        FROM unnest(${rows.map(({ userId }) => userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
-          ${rows.map(({ count }) => count)}::bigint[]) WITH ORDINALITY AS s (user_id, window_start, refused, place)
-        JOIN users u ON u.id = s.user_id
-        ORDER BY s.place
-        ON CONFLICT (user_id, window_start) DO UPDATE SET refused = r.refused + excluded.refused`;
-    },
-    /** What the user has used and was refused in each hour of the last day, the oldest first. */
-    async lastDay(userId: string): Promise<UsedHour[]> {
-      return await sql<UsedHour[]>`
-        SELECT hour::float8 AS "windowStartSeconds", coalesce(mirrored - returned + direct - direct_returned, 0) AS used,
-          coalesce(refused, 0)::float8 AS refused
-        FROM generate_series(${thisHour} - ${DAY_SECONDS - HOUR_SECONDS}, ${thisHour}, ${HOUR_SECONDS}) AS hour
-        LEFT JOIN quota_hours q ON q.user_id = ${userId} AND q.window_start = hour
-        LEFT JOIN refused_hours r ON r.user_id = ${userId} AND r.window_start = hour
-        ORDER BY hour`;
-    },
-    /** Removes hours that nobody can ask for any more. */
-    async sweep(): Promise<void> {
-      // The oldest hour alone: while the clock is far ahead, for a while, the others stay.
-      for (const { table } of [ofUsers, ofKeys]) {
-        await sql`
-          DELETE FROM ${table} WHERE window_start = (SELECT min(window_start) FROM ${table})
-            AND window_start < extract(epoch FROM now()) - ${KEPT_SECONDS}`;
-      }
-      await sql`DELETE FROM refused_hours WHERE window_start < extract(epoch FROM now()) - ${KEPT_SECONDS}`;
-    },
   };
+}
+
+async function mirrorIn(
+  sql: Sql,
+  { table, columns, owners, ids, named, unique }: HourPlaces['ofUsers'],
+  seen: readonly Seen[],
+) {
+  const rows = inOrder(seen);
+  if (rows.length === 0) return [];
+  return await sql<HourRow[]>`
+    INSERT INTO ${table} AS q (${named}, window_start, mirrored, returned)
+    SELECT ${ids}, s.window_start, s.counted, s.returned
+    FROM unnest(${rows.map(({ keyId, userId }) => keyId ?? userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
+      ${rows.map(({ counted }) => counted)}::integer[], ${rows.map(({ returned }) => returned)}::integer[])
+      WITH ORDINALITY AS s (id, window_start, counted, returned, place)
+    JOIN ${owners} o ON o.id = s.id
+    ORDER BY s.place
+    ON CONFLICT (${unique}, window_start) DO UPDATE
+      SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
+    RETURNING ${columns}`;
 }
 
 interface HourPlace {

@@ -26,51 +26,15 @@ const URGENT_MS = 20;
 const BATCH_ROWS = 1_000;
 
 export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions) {
-  const { onDirect, onFailure, usersMax } = options;
+  const { onFailure, usersMax } = options;
   const newest = recentTable<Seen>(usersMax);
-  /** What Postgres doesn't have yet: the newest of users, and what was the newest of an hour that is another one by now. */
-  let unwritten = new Set<Seen>();
-  let writing: Promise<void> | null = null;
+  const backlog = createBacklog(hours, options);
   let soon: NodeJS.Timeout | null = null;
   let isCopied = true;
 
-  async function write(): Promise<void> {
-    const rows = onceEach(unwritten);
-    unwritten = new Set();
-    const direct: QuotaHour[] = [];
-    for (let start = 0; start < rows.length; start += BATCH_ROWS) {
-      try {
-        const written = await hours.mirror(rows.slice(start, start + BATCH_ROWS));
-        direct.push(...written.filter((row) => row.direct > 0).map((row) => ({ ...row, mirrored: 0, returned: 0 })));
-      } catch (error) {
-        for (const seen of rows.slice(start)) keep(seen);
-        throw error;
-      }
-    }
-    // This comes after all counts are in Postgres: a ledger that is away must not keep them out. It learns of them when it is back.
-    if (direct.length > 0) await onDirect(direct).catch(ignoreIfAway);
-  }
-
-  function keep(seen: Seen): void {
-    unwritten.add(seen);
-    if (unwritten.size <= usersMax) return;
-    for (const oldest of unwritten) {
-      unwritten.delete(oldest);
-      return;
-    }
-  }
-
-  /** Copies what is new; keeps it when Postgres can't take it. Rejects then. */
-  function flush(): Promise<void> {
-    // One at a time, and each sees what came before it was asked for.
-    const next = (writing ?? Promise.resolve()).catch(() => undefined).then(write);
-    writing = next;
-    return next;
-  }
-
   function copy(): void {
     soon = null;
-    flush().then(
+    backlog.flush().then(
       () => {
         isCopied = true;
       },
@@ -89,10 +53,10 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
     if (known?.windowStartSeconds !== windowStartSeconds) {
       const seen = { userId, keyId, windowStartSeconds, counted, returned };
       newest.set(name, seen);
-      keep(seen);
+      backlog.keep(seen);
     } else if (counted > known.counted || returned > known.returned) {
       raise(known, counted, returned);
-      if (!unwritten.has(known)) keep(known);
+      backlog.keep(known);
     }
   }
 
@@ -110,11 +74,54 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
     },
     /** The newest count that this node knows of. */
     seen: (userId: string, keyId?: string): Seen | null => newest.peek(keyId ?? userId) ?? null,
-    flush,
+    flush: backlog.flush,
     /** Copies nothing more by itself. */
     stop(): void {
       clearInterval(copying);
       if (soon !== null) clearTimeout(soon);
+    },
+  };
+}
+
+/** What Postgres doesn't have yet: the newest of users, and what was the newest of an hour that is another one by now. */
+function createBacklog(hours: QuotaHours, { onDirect, usersMax }: QuotaMirrorOptions) {
+  let unwritten = new Set<Seen>();
+  let writing: Promise<void> | null = null;
+
+  function keep(seen: Seen): void {
+    unwritten.add(seen);
+    if (unwritten.size <= usersMax) return;
+    for (const oldest of unwritten) {
+      unwritten.delete(oldest);
+      return;
+    }
+  }
+
+  async function write(): Promise<void> {
+    const rows = onceEach(unwritten);
+    unwritten = new Set();
+    const direct: QuotaHour[] = [];
+    for (let start = 0; start < rows.length; start += BATCH_ROWS) {
+      try {
+        const written = await hours.mirror(rows.slice(start, start + BATCH_ROWS));
+        direct.push(...written.filter((row) => row.direct > 0).map((row) => ({ ...row, mirrored: 0, returned: 0 })));
+      } catch (error) {
+        for (const seen of rows.slice(start)) keep(seen);
+        throw error;
+      }
+    }
+    // This comes after all counts are in Postgres: a ledger that is away must not keep them out. It learns of them when it is back.
+    if (direct.length > 0) await onDirect(direct).catch(ignoreIfAway);
+  }
+
+  return {
+    keep,
+    /** Copies what is new; keeps it when Postgres can't take it. Rejects then. */
+    flush(): Promise<void> {
+      // One at a time, and each sees what came before it was asked for.
+      const next = (writing ?? Promise.resolve()).catch(() => undefined).then(write);
+      writing = next;
+      return next;
     },
   };
 }

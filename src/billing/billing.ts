@@ -80,17 +80,8 @@ export type Billing = ReturnType<typeof createBilling>;
 const BILLING = 'billing';
 
 export function createBilling(parts: BillingParts) {
-  const { sqlOf, plans, settings, log, now } = parts;
-  const sql = sqlOf(BILLING);
+  const { sqlOf, plans, settings, log } = parts;
   const on = settings === null ? null : turnOn(parts, settings);
-
-  function turnOn({ planChanged, stripeTimeoutMs }: BillingParts, { returnBase, ...rest }: BillingSettings) {
-    const timeout = stripeTimeoutMs === undefined ? {} : { timeoutMs: stripeTimeoutMs };
-    const stripe = createStripeApi({ ...rest, ...timeout });
-    const applier = createApplier({ sql, stripe, plans, planChanged, log, now });
-    const checkouts = createCheckouts({ sql, stripe, plans, applier, baseUrl: returnBase, now });
-    return { stripe, applier, checkouts, prices: createPrices(stripe, log, now), returnBase };
-  }
 
   /** What needs Stripe. Throws Failure `unavailable` when billing is off. */
   function active(): NonNullable<typeof on> {
@@ -102,9 +93,8 @@ export function createBilling(parts: BillingParts) {
     const record = await findRecord(sqlOf(userId), userId, on?.stripe.livemode ?? true);
     if (record === null) throw new Failure('tokenInvalid');
     const shown = plans.map(async ({ name, hourlyLimit, prices: [priceId] }) => {
-      const told = on === null || priceId === undefined ? NOT_SOLD : await on.prices.of(priceId);
-      const plan = { name, hourlyLimit, price: told.price };
-      return told.isPending ? { ...plan, pricePending: true as const } : plan;
+      const { price, isPending } = (priceId === undefined ? null : await on?.prices.of(priceId)) ?? NOT_SOLD;
+      return { name, hourlyLimit, price, ...(isPending ? { pricePending: true as const } : {}) };
     });
     return {
       plan: record.plan,
@@ -131,13 +121,7 @@ export function createBilling(parts: BillingParts) {
 
   async function sync(userId: string, checkoutSessionId: string | null): Promise<BillingState> {
     const { stripe, applier } = active();
-    if (checkoutSessionId !== null) {
-      const session = await stripe.readCheckout(checkoutSessionId);
-      if (session === null) throw new Failure('notFound', 'checkout session');
-      const record = await findRecord(sql, userId, stripe.livemode);
-      const isOwn = session.customerId !== null && session.customerId === record?.customerId;
-      if (!isOwn) throw new Failure('foreignCheckout');
-    }
+    if (checkoutSessionId !== null) await requireOwnCheckout(sqlOf(BILLING), stripe, userId, checkoutSessionId);
     await applier.apply(userId);
     await announceOrLog(applier, userId, log);
     return await stateOf(userId);
@@ -160,6 +144,26 @@ export function createBilling(parts: BillingParts) {
     sync: (userId: string, checkoutSessionId: string | null): Promise<BillingState> =>
       answering(log, () => sync(userId, checkoutSessionId)),
   };
+}
+
+async function requireOwnCheckout(sql: Sql, stripe: StripeApi, userId: string, id: string): Promise<void> {
+  const session = await stripe.readCheckout(id);
+  if (session === null) throw new Failure('notFound', 'checkout session');
+  const record = await findRecord(sql, userId, stripe.livemode);
+  const isOwn = session.customerId !== null && session.customerId === record?.customerId;
+  if (!isOwn) throw new Failure('foreignCheckout');
+}
+
+/** All that needs Stripe. */
+function turnOn(
+  { sqlOf, plans, planChanged, stripeTimeoutMs, log, now }: BillingParts,
+  { returnBase, ...rest }: BillingSettings,
+) {
+  const sql = sqlOf(BILLING);
+  const stripe = createStripeApi({ ...rest, ...(stripeTimeoutMs === undefined ? {} : { timeoutMs: stripeTimeoutMs }) });
+  const applier = createApplier({ sql, stripe, plans, planChanged, log, now });
+  const checkouts = createCheckouts({ sql, stripe, plans, applier, baseUrl: returnBase, now });
+  return { stripe, applier, checkouts, prices: createPrices(stripe, log, now), returnBase };
 }
 
 /** The plan is in Postgres. If the admission can't be reached now, the upkeep announces the plan later. */

@@ -66,20 +66,9 @@ export interface OriginResponse {
  * signal's reason when it aborts. The connection serves this request only: a kept one would skip the next check.
  */
 export async function requestOrigin(request: OriginRequest, options: OriginOptions): Promise<OriginResponse> {
-  const { url, signal, message } = request;
-  // A seventh of what a server process reads at its start, and most never download anything.
-  const { Client } = await import('undici');
+  const { signal } = request;
   const connection = openConnection(request, options);
-  const client = new Client(url.origin, {
-    connect: connection.connect,
-    // No pipelining, no keep-alive: the request says `Connection: close`.
-    pipelining: 0,
-    maxHeaderSize: ORIGIN_HEADER_BYTES,
-    headersTimeout: options.headersMs ?? ORIGIN_HEADERS_MS,
-    // Ours, below: this one runs on while we don't read.
-    bodyTimeout: 0,
-    allowH2: false,
-  });
+  const client = await openClient(request, options, connection);
   return await new Promise((resolve, reject) => {
     const reception = createReception(connection, options.idleMs ?? ORIGIN_IDLE_MS, abort);
     let controller: Dispatcher.DispatchController | null = null;
@@ -108,48 +97,64 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
 
     // The handler rather than a stream: a stream that isn't read stops undici's parser. If the origin ends its connection
     // just then, an assertion fails that nobody can catch (nodejs/undici#5360).
-    client.dispatch(
-      {
-        method: message === null ? 'GET' : 'POST',
-        path: url.pathname + url.search,
-        // Nothing of the client's, no cookies, no Referer.
-        headers: {
-          'user-agent': options.userAgent,
-          accept: '*/*',
-          'accept-encoding': 'identity',
-          ...(message?.headers ?? {}),
-        },
-        body: message?.body ?? null,
+    client.dispatch(sentOf(request, options), {
+      onRequestStart(started) {
+        controller = started;
       },
-      {
-        onRequestStart(started) {
-          controller = started;
-        },
-        onResponseStart(_controller, status, headers) {
-          // 1xx comes before the response (RFC 9110 section 15.2).
-          if (status < 200) return;
-          isBegun = true;
-          connection.hold();
-          const { receive, hold, goOn } = reception;
-          resolve({
-            status,
-            header: (name) => single(headers[name]),
-            list: (name) => membersOf(headers[name]),
-            receive,
-            hold,
-            goOn,
-            close,
-          });
-        },
-        onResponseData: (_controller, bytes) => reception.take(bytes),
-        onResponseEnd: () => reception.end(null),
-        onResponseError(_controller, error) {
-          end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error, isBegun)));
-          close();
-        },
+      onResponseStart(_controller, status, headers) {
+        // 1xx comes before the response (RFC 9110 section 15.2).
+        if (status < 200) return;
+        isBegun = true;
+        connection.hold();
+        const { receive, hold, goOn } = reception;
+        resolve({
+          status,
+          header: (name) => single(headers[name]),
+          list: (name) => membersOf(headers[name]),
+          receive,
+          hold,
+          goOn,
+          close,
+        });
       },
-    );
+      onResponseData: (_controller, bytes) => reception.take(bytes),
+      onResponseEnd: () => reception.end(null),
+      onResponseError(_controller, error) {
+        end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error, isBegun)));
+        close();
+      },
+    });
   });
+}
+
+async function openClient({ url }: OriginRequest, { headersMs }: OriginOptions, { connect }: OriginConnection) {
+  // A seventh of what a server process reads at its start, and most never download anything.
+  const { Client } = await import('undici');
+  return new Client(url.origin, {
+    connect,
+    // No pipelining, no keep-alive: the request says `Connection: close`.
+    pipelining: 0,
+    maxHeaderSize: ORIGIN_HEADER_BYTES,
+    headersTimeout: headersMs ?? ORIGIN_HEADERS_MS,
+    // The reception has its own: this one runs on while we don't read.
+    bodyTimeout: 0,
+    allowH2: false,
+  });
+}
+
+/** Nothing of the client's, no cookies, no Referer. */
+function sentOf({ url, message }: OriginRequest, { userAgent }: OriginOptions): Dispatcher.DispatchOptions {
+  return {
+    method: message === null ? 'GET' : 'POST',
+    path: url.pathname + url.search,
+    headers: {
+      'user-agent': userAgent,
+      accept: '*/*',
+      'accept-encoding': 'identity',
+      ...(message?.headers ?? {}),
+    },
+    body: message?.body ?? null,
+  };
 }
 
 /** One body on its way: what came with the headers waits for the sink, and nothing else is read before there is one. */

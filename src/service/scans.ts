@@ -23,7 +23,7 @@ import { type EventLog, seldom } from '../log.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
 import { createKeptAnswers, type KeptAnswers } from '../scan/http/idempotency.js';
 import { createScanRoutes, type Once, type ScanRouteParts } from '../scan/http/route.js';
-import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
+import { UploadMemory } from '../scan/memory/memory.js';
 import { type AcceptedState, startAcceptedScans } from '../scan/pending/accepted-scans.js';
 import { openContentStore } from '../scan/pending/content-store.js';
 import type { EndedScan, ScanParts } from '../scan/scan.js';
@@ -161,7 +161,7 @@ export function shareVerdicts(
 export function createMemories(config: Config): Record<'uploads' | 'downloads', UploadMemory> {
   const { uploadWaitMs: waitMs } = config;
   return {
-    uploads: createUploadMemory({
+    uploads: new UploadMemory({
       budgetBytes: config.uploadMemoryBytes,
       largestBytes: config.streamLimitBytes,
       reserveShare: MEMORY_RESERVE_SHARE,
@@ -169,7 +169,7 @@ export function createMemories(config: Config): Record<'uploads' | 'downloads', 
       ownWaitMs: config.uploadTimeoutMs,
       use: 'uploads',
     }),
-    downloads: createUploadMemory({
+    downloads: new UploadMemory({
       budgetBytes: config.downloadMemoryBytes,
       reserveShare: MEMORY_RESERVE_SHARE,
       waitMs,
@@ -230,7 +230,7 @@ export async function openAccepted(
     placeWaitMs: config.uploadTimeoutMs,
   });
   // What is waited for with a request has its own.
-  const uploadMemory = createUploadMemory({
+  const uploadMemory = new UploadMemory({
     budgetBytes: LARGEST_AT_ONCE * config.asyncLimitBytes,
     largestBytes: config.asyncLimitBytes,
     reserveShare: MEMORY_RESERVE_SHARE,

@@ -135,7 +135,8 @@ const KEPT_MS = 7 * 24 * 60 * 60 * 1000;
 const SUSPECTS_MAX = 10_000;
 
 const shape = z.record(z.string(), z.object({ crashes: z.number(), lastMs: z.number() }));
-type KeptSuspect = z.infer<typeof shape>[string];
+type KeptSuspects = z.infer<typeof shape>;
+type KeptSuspect = KeptSuspects[string];
 
 export interface SuspectsOptions {
   readonly dataDirectory: string;
@@ -147,21 +148,11 @@ export interface SuspectsOptions {
 export type Suspects = ReturnType<typeof createSuspects>;
 
 export function createSuspects({ dataDirectory, log, now }: SuspectsOptions) {
-  const path = join(dataDirectory, 'crash-suspects.json');
+  const file = createSuspectsFile(dataDirectory, log);
   /** The one with the newest crash is last. */
   const kept = new Map<string, KeptSuspect>(
-    Object.entries(read()).sort(([, one], [, other]) => one.lastMs - other.lastMs),
+    Object.entries(file.read()).sort(([, one], [, other]) => one.lastMs - other.lastMs),
   );
-
-  function read(): z.infer<typeof shape> {
-    try {
-      return shape.parse(JSON.parse(readFileSync(path, 'utf8')));
-    } catch (error) {
-      if (codeOf(error) === 'ENOENT') return {};
-      log.warn({ reason: String(error) }, 'the crash suspects could not be read: starting without');
-      return {};
-    }
-  }
 
   function forgetOld(): void {
     for (const [sha256, { lastMs }] of kept) {
@@ -186,13 +177,7 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions) {
 
   function write(): void {
     forgetOld();
-    try {
-      makeFolder(dataDirectory);
-      writeFileSync(`${path}.new`, JSON.stringify(Object.fromEntries(kept)), { mode: 0o600 });
-      renameSync(`${path}.new`, path);
-    } catch (error) {
-      log.error({ reason: String(error) }, 'the crash suspects could not be written: a restart forgets them');
-    }
+    file.write(Object.fromEntries(kept));
   }
 
   return {
@@ -226,6 +211,30 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions) {
     refused(): string[] {
       forgetOld();
       return [...kept].filter(([, { crashes }]) => crashes >= REFUSED_AT).map(([sha256]) => sha256);
+    },
+  };
+}
+
+function createSuspectsFile(dataDirectory: string, log: SuspectsOptions['log']) {
+  const path = join(dataDirectory, 'crash-suspects.json');
+  return {
+    read(): KeptSuspects {
+      try {
+        return shape.parse(JSON.parse(readFileSync(path, 'utf8')));
+      } catch (error) {
+        if (codeOf(error) === 'ENOENT') return {};
+        log.warn({ reason: String(error) }, 'the crash suspects could not be read: starting without');
+        return {};
+      }
+    },
+    write(suspects: KeptSuspects): void {
+      try {
+        makeFolder(dataDirectory);
+        writeFileSync(`${path}.new`, JSON.stringify(suspects), { mode: 0o600 });
+        renameSync(`${path}.new`, path);
+      } catch (error) {
+        log.error({ reason: String(error) }, 'the crash suspects could not be written: a restart forgets them');
+      }
     },
   };
 }

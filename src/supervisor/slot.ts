@@ -29,26 +29,20 @@ export type Slot = ReturnType<typeof createSlot>;
 
 export function createSlot({ start, service, backOff, memoryKills, log, stop }: SlotOptions) {
   const processes = createProcesses(start, onReport, service);
-  const replacement = createReplacement({ processes, isWanted, onReplaced: become, log, stop });
+  const main = createMain();
+  const replacement = createReplacement({ processes, isWanted, onReplaced: main.become, log, stop });
   const delayAfter = createDelays(backOff);
   const isOutOfMemory = createMemoryWatch(memoryKills);
-  let main: ServerProcess | null = null;
   /** It ends because it has asked for that; another one follows. */
   let restarting: ServerProcess | null = null;
-  let onMainChanged: () => void = () => undefined;
 
   function isWanted(old: ServerProcess): boolean {
-    return main === old && restarting === null && !stop.aborted;
-  }
-
-  function become(fresh: ServerProcess): void {
-    main = fresh;
-    onMainChanged();
+    return main.process === old && restarting === null && !stop.aborted;
   }
 
   function onReport(report: Report, server: ServerProcess): void {
     // One that is being replaced has nothing more to ask for.
-    if (server !== main) return;
+    if (server !== main.process) return;
     if (report.kind === 'replace') void replace(report.reason);
     if (report.kind === 'restart') restart(report.reason, server);
   }
@@ -61,19 +55,8 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
   }
 
   async function replace(reason: string): Promise<void> {
-    if (main !== null && isWanted(main)) await replacement.replace(main, reason);
-  }
-
-  /** How the process ended; null: another one has taken its place. */
-  async function endOf(server: ServerProcess): Promise<End | null> {
-    const changed = new Promise<null>((resolve) => {
-      onMainChanged = () => resolve(null);
-    });
-    const end = await Promise.race([server.ended, changed]);
-    if (end === null || end.wasReady) service.everReady = true;
-    if (main !== server) return null;
-    main = null;
-    return end;
+    const old = main.process;
+    if (old !== null && isWanted(old)) await replacement.replace(old, reason);
   }
 
   /** What is to happen after an end: whether another process is to be started. It may be there already. */
@@ -82,8 +65,7 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
     restarting = null;
     if (stop.aborted) return false;
     if (!isRequested) {
-      main = replacement.promote(end);
-      if (main !== null) return true;
+      if (main.become(replacement.promote(end)) !== null) return true;
       if (isOver(end, service.everReady)) return false;
     }
     const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || isOutOfMemory(end) });
@@ -96,8 +78,8 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
     /** Keeps a process running; resolves with how the last one ended, when it is not to be restarted. */
     async run(): Promise<End> {
       for (;;) {
-        main ??= processes.fill();
-        const end = await endOf(main);
+        const end = await main.endOf(main.process ?? main.become(processes.fill()));
+        if (end === null || end.wasReady) service.everReady = true;
         if (end !== null && !(await goOnAfter(end))) return end;
       }
     },
@@ -106,6 +88,35 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
     forward: processes.forward,
     firstReady: processes.firstReady,
     empty: processes.empty,
+  };
+}
+
+/** The process that serves, or is to serve first. */
+function createMain() {
+  let process: ServerProcess | null = null;
+  let onChanged: () => void = () => undefined;
+
+  function become<Next extends ServerProcess | null>(next: Next): Next {
+    process = next;
+    onChanged();
+    return next;
+  }
+
+  return {
+    get process(): ServerProcess | null {
+      return process;
+    },
+    become,
+    /** How the process ended; null: another one has taken its place. */
+    async endOf(server: ServerProcess): Promise<End | null> {
+      const changed = new Promise<null>((resolve) => {
+        onChanged = () => resolve(null);
+      });
+      const end = await Promise.race([server.ended, changed]);
+      if (process !== server) return null;
+      process = null;
+      return end;
+    },
   };
 }
 

@@ -4,7 +4,7 @@ import { createDownloads, createResolve, type Downloads } from '../../src/downlo
 import { createGuard } from '../../src/download/guard.js';
 import { nameFromUrl } from '../../src/filename.js';
 import { type Content, type Lender, receiveUrl } from '../../src/scan/content.js';
-import { createUploadMemory, type UploadMemory } from '../../src/scan/memory/memory.js';
+import { UploadMemory } from '../../src/scan/memory/memory.js';
 import type { Certificate } from '../fixtures/certificate.js';
 import {
   addressRecords,
@@ -75,7 +75,7 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
   });
   const budgetBytes = settings.budgetBytes ?? 64 * MIB;
   const waitMs = settings.waitMs ?? AMPLE_MS;
-  const memory = createUploadMemory({ budgetBytes, reserveShare: 0.25, waitMs, ownWaitMs: waitMs, use: 'downloads' });
+  const memory = new UploadMemory({ budgetBytes, reserveShare: 0.25, waitMs, ownWaitMs: waitMs, use: 'downloads' });
   let peakBytes = 0;
   const dialled: string[] = [];
   const downloads = createDownloads({
@@ -115,11 +115,10 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
 
 /** Calls back whenever something was asked of it. */
 function watched(memory: UploadMemory, look: () => void): Lender {
-  const { largestBytes, seal, release } = memory;
   return {
-    largestBytes,
-    seal,
-    release,
+    largestBytes: memory.largestBytes,
+    seal: (content) => memory.seal(content),
+    release: (content) => memory.release(content),
     grow(content, bytes) {
       const isThere = memory.grow(content, bytes);
       look();

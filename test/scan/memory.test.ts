@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { type Failure, Unavailable } from '../../src/errors.js';
 import { Content } from '../../src/scan/content.js';
-import { createUploadMemory, type UploadMemory } from '../../src/scan/memory/memory.js';
+import { UploadMemory } from '../../src/scan/memory/memory.js';
 import { until } from '../fixtures/until.js';
 
 const MIB = 1024 * 1024;
@@ -20,7 +20,7 @@ interface Settings {
 
 function memoryOf({ budgetMib, waitMs = 60_000, ownWaitMs = 600_000, now }: Settings): UploadMemory {
   const own = now === undefined ? {} : { now };
-  return createUploadMemory({
+  return new UploadMemory({
     budgetBytes: budgetMib * MIB,
     reserveShare: 0.25,
     waitMs,

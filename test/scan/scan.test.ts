@@ -7,7 +7,7 @@ import { ScanPool } from '../../src/engine/threads/pool.js';
 import { Failure, Unavailable } from '../../src/errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../src/limits.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { createUploadMemory } from '../../src/scan/memory/memory.js';
+import { UploadMemory } from '../../src/scan/memory/memory.js';
 import { type Admitted, Scan, type ScanParts } from '../../src/scan/scan.js';
 import { createRefunds } from '../../src/scan/scan-facts.js';
 import { createKnownVerdicts, createVerdictCache } from '../../src/scan/verdicts/known.js';
@@ -15,7 +15,7 @@ import { zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 
 const MIB = 1024 * 1024;
-const memory = createUploadMemory({
+const memory = new UploadMemory({
   budgetBytes: 64 * MIB,
   reserveShare: 0.25,
   waitMs: 10_000,

@@ -75,14 +75,13 @@ export function isOver({ state }: Item): boolean {
 
 function createQueue(): Queue {
   const list = createList();
-  const tries = createTries();
-  const running = new Map<number, AbortController>();
+  const uploads = createUploads(list, pump);
   let timer: number | undefined;
   /** Whose files these are; null: nobody has been signed in yet. */
   let owner = signedInAs();
 
   function clear(): void {
-    for (const abort of running.values()) abort.abort(new Error('Cleared'));
+    uploads.cancelAll();
     list.clear();
   }
 
@@ -99,26 +98,56 @@ function createQueue(): Queue {
     // It goes on when somebody has signed in.
     if (!isSignedIn()) return;
     const now = Date.now();
-    for (const { id, state } of list.items()) {
-      if (state.kind === 'paused' && state.untilMs <= now) list.setState(id, { kind: 'waiting' });
-    }
+    wake(list, ({ untilMs }) => untilMs <= now);
     const paused = list.items().flatMap(({ state }) => (state.kind === 'paused' ? [state] : []));
     if (paused.length > 0)
       timer = window.setTimeout(pump, Math.min(...paused.map(({ untilMs }) => untilMs - now)) + 10);
     // What one is refused for, the others would be refused for as well.
-    if (paused.some(({ why }) => why !== 'busy')) return;
-    for (const item of list.items()) {
-      if (running.size >= AT_ONCE) return;
-      if (item.state.kind === 'waiting' && !running.has(item.id)) void run(item);
-    }
+    if (!paused.some(({ why }) => why !== 'busy')) uploads.fill();
   }
 
-  function resumeIf(isMeant: (why: Paused['why']) => boolean): void {
-    for (const { id, state } of list.items()) {
-      if (state.kind === 'paused' && isMeant(state.why)) list.setState(id, { kind: 'waiting' });
-    }
+  function resumeIf(isMeant: (state: Paused) => boolean): void {
+    wake(list, isMeant);
     pump();
   }
+
+  function add(contents: readonly Content[]): void {
+    list.add(contents);
+    pump();
+  }
+
+  return {
+    items: list.items,
+    subscribe: list.subscribe,
+    add: (files) => add(files.map((file) => ({ kind: 'file', file }))),
+    addUrl: (url) => add([{ kind: 'url', url }]),
+    remove(id) {
+      if (list.removeEnded(id)) return;
+      list.setState(id, { kind: 'cancelled' });
+      uploads.cancel(id);
+      pump();
+    },
+    again(id) {
+      uploads.forgetTries(id);
+      if (list.revive(id)) pump();
+    },
+    resume: () => resumeIf(() => true),
+    resumeOffline: () => resumeIf(({ why }) => why === 'offline'),
+    clearEnded: list.clearEnded,
+    clear,
+    isBusy: () => list.items().some((item) => !isOver(item)),
+    listen(events) {
+      const end = list.listen(events);
+      pump();
+      return end;
+    },
+  };
+}
+
+/** Those that are under way. `onEnd`: another one may begin. */
+function createUploads(list: List, onEnd: () => void) {
+  const tries = createTries();
+  const running = new Map<number, AbortController>();
 
   async function run({ id, content }: Item): Promise<void> {
     const abort = new AbortController();
@@ -137,43 +166,34 @@ function createQueue(): Queue {
         list.setState(id, await stateAfter(error, content, () => (wasAway ? WAIT_OFFLINE_MS : tries.waitMs(id))));
     } finally {
       running.delete(id);
-      pump();
+      onEnd();
     }
   }
 
   return {
-    items: list.items,
-    subscribe: list.subscribe,
-    add(files) {
-      list.add(files.map((file) => ({ kind: 'file', file })));
-      pump();
+    /** Begins with what waits, as far as there is room. */
+    fill(): void {
+      for (const item of list.items()) {
+        if (running.size >= AT_ONCE) return;
+        if (item.state.kind === 'waiting' && !running.has(item.id)) void run(item);
+      }
     },
-    addUrl(url) {
-      list.add([{ kind: 'url', url }]);
-      pump();
+    cancel: (id: number): void => running.get(id)?.abort(new Error('Cancelled')),
+    cancelAll(): void {
+      for (const abort of running.values()) abort.abort(new Error('Cleared'));
     },
-    remove(id) {
-      if (list.removeEnded(id)) return;
-      list.setState(id, { kind: 'cancelled' });
-      running.get(id)?.abort(new Error('Cancelled'));
-      pump();
-    },
-    again(id) {
-      tries.forget(id);
-      if (list.revive(id)) pump();
-    },
-    resume: () => resumeIf(() => true),
-    resumeOffline: () => resumeIf((why) => why === 'offline'),
-    clearEnded: list.clearEnded,
-    clear,
-    isBusy: () => list.items().some((item) => !isOver(item)),
-    listen(events) {
-      const end = list.listen(events);
-      pump();
-      return end;
-    },
+    forgetTries: tries.forget,
   };
 }
+
+/** What was paused waits for its turn again. */
+function wake(list: List, isMeant: (state: Paused) => boolean): void {
+  for (const { id, state } of list.items()) {
+    if (state.kind === 'paused' && isMeant(state)) list.setState(id, { kind: 'waiting' });
+  }
+}
+
+type List = ReturnType<typeof createList>;
 
 /** The items with their states, and those who hear of changes. */
 function createList() {

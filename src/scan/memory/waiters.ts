@@ -22,138 +22,146 @@ const TICK_MS = 100;
 /** A content that is held up by accounts with more than its own waits so long for them to end by themselves. */
 const PATIENCE_MS = 1_000;
 
-export function createWaitingLine(parts: WaitingLineParts) {
-  const { now, tooMany, accounts, tryGrow, tryFinish, isHeldUp, stepOf, relabel } = parts;
-  const waiting = new Map<Content, AccountMemory>();
-  let timer: NodeJS.Timeout | null = null;
-  const line = {
-    /** Contents that wait; only this line writes to it. */
-    size: 0,
-    /** Contents that were ended because another account waited for what they held. */
-    ended: 0,
-    /** True: it was served at once, and is not called back. */
-    join(account: AccountMemory, content: Content): boolean {
-      if (waiting.has(content)) return false;
-      add(account, content);
-      serve(content);
-      return !waiting.has(content);
-    },
-    leave,
-    /** Gives what has come free to those whose turn it is. */
-    serve: (): void => serve(null),
-    refuseYoungest,
-  };
+export class WaitingLine {
+  /** Contents that wait; only this line writes to it. */
+  size = 0;
+  /** Contents that were ended because another account waited for what they held. */
+  ended = 0;
+  readonly #parts: WaitingLineParts;
+  readonly #waiting = new Map<Content, AccountMemory>();
+  #timer: NodeJS.Timeout | null = null;
 
-  function add(account: AccountMemory, content: Content): void {
-    waiting.set(content, account);
-    line.size = waiting.size;
-    content.waitingSinceMs = now();
+  constructor(parts: WaitingLineParts) {
+    this.#parts = parts;
+  }
+
+  /** True: it was served at once, and is not called back. */
+  join(account: AccountMemory, content: Content): boolean {
+    if (this.#waiting.has(content)) return false;
+    this.#add(account, content);
+    this.#serve(content);
+    return !this.#waiting.has(content);
+  }
+
+  /** Gives what has come free to those whose turn it is. */
+  serve(): void {
+    this.#serve(null);
+  }
+
+  #add(account: AccountMemory, content: Content): void {
+    this.#waiting.set(content, account);
+    this.size = this.#waiting.size;
+    content.waitingSinceMs = this.#parts.now();
     content.countedMs = content.waitingSinceMs;
     const lane = laneOf(account, content);
     const before = lane.findLastIndex(({ number }) => number < content.number);
     lane.splice(before + 1, 0, content);
-    content.isHeldUp = waitsForOthers(account, content);
-    timer ??= setInterval(tick, TICK_MS);
+    content.isHeldUp = this.#waitsForOthers(account, content);
+    this.#timer ??= setInterval(() => this.#tick(), TICK_MS);
   }
 
   /** Who is behind the head of its lane waits for what the head waits for. */
-  function waitsForOthers(account: AccountMemory, content: Content): boolean {
-    return isHeldUp(account, laneOf(account, content)[0] ?? content);
+  #waitsForOthers(account: AccountMemory, content: Content): boolean {
+    return this.#parts.isHeldUp(account, laneOf(account, content)[0] ?? content);
   }
 
-  function leave(content: Content): void {
-    const account = waiting.get(content);
+  leave(content: Content): void {
+    const account = this.#waiting.get(content);
     if (account === undefined) return;
-    waiting.delete(content);
-    line.size = waiting.size;
-    count(content, now());
+    this.#waiting.delete(content);
+    this.size = this.#waiting.size;
+    count(content, this.#parts.now());
     const lane = laneOf(account, content);
     lane.splice(lane.indexOf(content), 1);
-    if (waiting.size > 0 || timer === null) return;
-    clearInterval(timer);
-    timer = null;
+    if (this.#waiting.size > 0 || this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
   }
 
-  function poorestFirst(): readonly AccountMemory[] {
-    return [...new Set(waiting.values())].sort((one, other) => bytesOf(one) - bytesOf(other));
+  #poorestFirst(): readonly AccountMemory[] {
+    return [...new Set(this.#waiting.values())].sort((one, other) => bytesOf(one) - bytesOf(other));
   }
 
   /** Who is served next, and has been; null: nobody can be. */
-  function serveOne(): Content | null {
-    const order = poorestFirst();
+  #serveOne(): Content | null {
+    const order = this.#poorestFirst();
     for (const account of order) {
       const heads = headsOf(account);
-      const served = heads.find((head) => tryGrow(account, head));
+      const served = heads.find((head) => this.#parts.tryGrow(account, head));
       if (served !== undefined) return served;
       // Those who have more would take what this one waits for.
-      if (heads.some((head) => isHeldUp(account, head))) break;
+      if (heads.some((head) => this.#parts.isHeldUp(account, head))) break;
     }
     const [first] = order;
     if (first === undefined) return null;
     const oldest = headsOf(first).reduce((one, other) => (one.number < other.number ? one : other));
-    return tryFinish(first, oldest) ? oldest : null;
+    return this.#parts.tryFinish(first, oldest) ? oldest : null;
   }
 
-  function serve(joining: Content | null): void {
-    if (waiting.size === 0) return;
-    relabel();
+  #serve(joining: Content | null): void {
+    if (this.#waiting.size === 0) return;
+    this.#parts.relabel();
     const served: Content[] = [];
-    for (let content = serveOne(); content !== null; content = waiting.size === 0 ? null : serveOne()) {
-      leave(content);
-      served.push(content);
+    let next = this.#serveOne();
+    while (next !== null) {
+      this.leave(next);
+      served.push(next);
+      next = this.#waiting.size === 0 ? null : this.#serveOne();
     }
     for (const content of served) if (content !== joining) content.takeUp();
   }
 
-  function refuse(content: Content, reason: Failure): void {
-    leave(content);
+  #refuse(content: Content, reason: Failure): void {
+    this.leave(content);
     content.owner.onNoRoom(reason);
   }
 
   /** Of the account; null: of the one that has most. False: none waits. */
-  function refuseYoungest(given: AccountMemory | null): boolean {
-    const account = given ?? poorestFirst().at(-1);
+  refuseYoungest(given: AccountMemory | null): boolean {
+    const account = given ?? this.#poorestFirst().at(-1);
     if (account === undefined) return false;
     const last = [account.waitingSmall.at(-1), account.waitingLarge.at(-1)].filter((each) => each !== undefined);
     if (last.length === 0) return false;
     const youngest = last.reduce((one, other) => (one.number > other.number ? one : other));
-    refuse(youngest, tooMany);
+    this.#refuse(youngest, this.#parts.tooMany);
     return true;
   }
 
-  function tick(): void {
-    const nowMs = now();
+  #tick(): void {
+    const nowMs = this.#parts.now();
     // Time alone changes what older contents are expected to need.
-    serve(null);
-    for (const [content, account] of [...waiting]) {
-      if (!waiting.has(content)) continue;
+    this.#serve(null);
+    for (const [content, account] of [...this.#waiting]) {
+      if (!this.#waiting.has(content)) continue;
       count(content, nowMs);
-      content.isHeldUp = waitsForOthers(account, content);
-      if ((content.isHeldUp ? content.waitLeftMs : content.ownWaitLeftMs) <= 0) refuse(content, tooMany);
+      content.isHeldUp = this.#waitsForOthers(account, content);
+      if ((content.isHeldUp ? content.waitLeftMs : content.ownWaitLeftMs) <= 0)
+        this.#refuse(content, this.#parts.tooMany);
     }
-    for (const account of poorestFirst()) {
-      for (const head of headsOf(account)) if (nowMs - head.waitingSinceMs >= PATIENCE_MS) makeRoom(account, head);
+    for (const account of this.#poorestFirst()) {
+      for (const head of headsOf(account))
+        if (nowMs - head.waitingSinceMs >= PATIENCE_MS) this.#makeRoom(account, head);
     }
-    serve(null);
+    this.#serve(null);
   }
 
   /** Ends contents of accounts that have more than its own would have then, until it is served. */
-  function makeRoom(account: AccountMemory, content: Content): void {
-    while (waiting.has(content) && isHeldUp(account, content)) {
-      const costliest = costliestBeyond(bytesOf(account) + stepOf(content), account);
+  #makeRoom(account: AccountMemory, content: Content): void {
+    while (this.#waiting.has(content) && this.#parts.isHeldUp(account, content)) {
+      const costliest = this.#costliestBeyond(bytesOf(account) + this.#parts.stepOf(content), account);
       if (costliest === null) return;
-      line.ended += 1;
-      refuse(costliest, new Unavailable('memoryNeeded'));
+      this.ended += 1;
+      this.#refuse(costliest, new Unavailable('memoryNeeded'));
       if (!costliest.isReleased) throw new Error('A content was not released');
     }
   }
 
   /** Of the account that has most, if that is more than the given bytes: the content on its way that has kept most for longest. */
-  function costliestBeyond(bytes: number, except: AccountMemory): Content | null {
-    const nowMs = now();
+  #costliestBeyond(bytes: number, except: AccountMemory): Content | null {
+    const nowMs = this.#parts.now();
     let most = bytes;
     let costliest: Content | null = null;
-    for (const account of accounts.values()) {
+    for (const account of this.#parts.accounts.values()) {
       if (account === except || bytesOf(account) <= most) continue;
       let highest = 0;
       for (let content = account.receiving.first; content !== null; content = content.behind) {
@@ -166,8 +174,6 @@ export function createWaitingLine(parts: WaitingLineParts) {
     }
     return costliest;
   }
-
-  return line;
 }
 
 /** Its wait until now, as a wait for others or for its own account. */

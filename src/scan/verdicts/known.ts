@@ -211,84 +211,99 @@ class Remembered implements LookedAt {
 }
 
 /**
+ * Contents of one epoch. Old ones go by generations. When the young one has its half of the room, it becomes the old one,
+ * and the old one goes. One Map would not do: deleting its oldest entries leaves holes at its front. Every look at the front
+ * passes over them, which takes tens of thousands of steps on the thread that serves.
+ */
+class Generations {
+  readonly #limit: number;
+  #young = new Map<string, Remembered>();
+  #old = new Map<string, Remembered>();
+  #youngEntries = 0;
+  #oldEntries = 0;
+
+  /** `limit`: of entries in one generation. */
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get entries(): number {
+    return this.#youngEntries + this.#oldEntries;
+  }
+
+  /** It is young from then on. */
+  find(sha256: string): Remembered | null {
+    const recent = this.#young.get(sha256);
+    if (recent !== undefined) return recent;
+    const found = this.#old.get(sha256);
+    if (found === undefined) return null;
+    // Each content is in one generation, so that their sizes say how many there are.
+    this.#old.delete(sha256);
+    this.#oldEntries -= found.entries;
+    this.keep(sha256, found);
+    return found;
+  }
+
+  keep(sha256: string, found: Remembered): void {
+    this.#young.set(sha256, found);
+    this.#youngEntries += found.entries;
+    this.#turnOver();
+  }
+
+  /** To one that was found. */
+  addAccount(sha256: string, found: Remembered, account: string): void {
+    const before = found.entries;
+    found.add(account);
+    if (this.#young.has(sha256)) this.#youngEntries += found.entries - before;
+    else this.#oldEntries += found.entries - before;
+    this.#turnOver();
+  }
+
+  #turnOver(): void {
+    if (this.#youngEntries < this.#limit) return;
+    this.#old = this.#young;
+    this.#oldEntries = this.#youngEntries;
+    this.#young = new Map();
+    this.#youngEntries = 0;
+  }
+}
+
+/**
  * Holds one epoch at a time. Digest and epoch are enough as a key: other settings that a verdict depends on (limits, the
  * policy for encrypted archives) are fixed for the life of a process. `limitBytes` 0: none.
- *
- * Old entries go by generations. When the young one has its half of the room, it becomes the old one, and the old one
- * goes. One Map would not do: deleting its oldest entries leaves holes at its front. Every look at the front passes over
- * them, which takes tens of thousands of steps on the thread that serves.
  */
 export function createVerdictCache({ limitBytes }: { readonly limitBytes: number }) {
   const generationLimit = Math.floor(limitBytes / ENTRY_BYTES / 2);
   let current = 0;
-  let young = new Map<string, Remembered>();
-  let old = new Map<string, Remembered>();
-  let youngEntries = 0;
-  let oldEntries = 0;
+  let contents = new Generations(generationLimit);
 
   /** False for an engine that was replaced: a scan that ends after the swap says nothing about the new one. */
   function turnTo(epoch: number): boolean {
     if (epoch > current) {
       current = epoch;
-      young = new Map();
-      old = new Map();
-      youngEntries = 0;
-      oldEntries = 0;
+      contents = new Generations(generationLimit);
     }
     return epoch === current;
-  }
-
-  function keep(sha256: string, found: Remembered): void {
-    young.set(sha256, found);
-    youngEntries += found.entries;
-    turnOver();
-  }
-
-  function turnOver(): void {
-    if (youngEntries < generationLimit) return;
-    old = young;
-    oldEntries = youngEntries;
-    young = new Map();
-    youngEntries = 0;
-  }
-
-  function find(sha256: string): Remembered | null {
-    const recent = young.get(sha256);
-    if (recent !== undefined) return recent;
-    const found = old.get(sha256);
-    if (found === undefined) return null;
-    // Each content is in one generation, so that their sizes say how many there are.
-    old.delete(sha256);
-    oldEntries -= found.entries;
-    keep(sha256, found);
-    return found;
   }
 
   return {
     /** What the engine of that epoch said of the content; null when it wasn't asked, or too long ago. */
     get(sha256: string, epoch: number): Remembered | null {
-      return generationLimit > 0 && turnTo(epoch) ? find(sha256) : null;
+      return generationLimit > 0 && turnTo(epoch) ? contents.find(sha256) : null;
     },
     /** Only what an engine of that epoch has found for the account, and never an incomplete verdict. */
     set(sha256: string, epoch: number, account: string, found: LookedAt): void {
       if (generationLimit === 0 || !turnTo(epoch)) return;
-      const known = find(sha256);
-      if (known === null) keep(sha256, new Remembered(found, account));
-      else if (!known.isOf(account)) {
-        const isYoung = young.has(sha256);
-        const before = known.entries;
-        known.add(account);
-        if (isYoung) youngEntries += known.entries - before;
-        else oldEntries += known.entries - before;
-        turnOver();
-      }
+      const known = contents.find(sha256);
+      if (known === null) contents.keep(sha256, new Remembered(found, account));
+      else if (!known.isOf(account)) contents.addAccount(sha256, known, account);
     },
     /** Contents, and once more each account that has scanned one of them. */
     get entries(): number {
-      return youngEntries + oldEntries;
+      return contents.entries;
     },
     get sizeBytes(): number {
-      return (youngEntries + oldEntries) * ENTRY_BYTES;
+      return contents.entries * ENTRY_BYTES;
     },
   };
 }

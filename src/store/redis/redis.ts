@@ -336,8 +336,7 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
 
   function away(error: unknown): void {
     if (state.kind !== 'up') return;
-    const wasSteady = performance.now() - state.sinceMs >= STEADY_MS;
-    restMs = wasSteady ? 0 : Math.min(Math.max(restMs * 2, PROBE_INTERVAL_MS), REST_MAX_MS);
+    restMs = restAfter(performance.now() - state.sinceMs, restMs);
     const why = messageWithoutAddress(error);
     state = { kind: 'away', why };
     onProblem(`Redis is away, keys and quota are served from Postgres: ${why}`);
@@ -389,6 +388,11 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
       state = { kind: 'closed' };
     },
   };
+}
+
+/** How long to leave it alone after it was up for so long; before that it was left alone for `lastMs`. */
+function restAfter(upMs: number, lastMs: number): number {
+  return upMs >= STEADY_MS ? 0 : Math.min(Math.max(lastMs * 2, PROBE_INTERVAL_MS), REST_MAX_MS);
 }
 
 function commandsOf(client: Client, attempt: <T>(command: () => Promise<T>) => Promise<T>): RedisCommands {
