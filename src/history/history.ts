@@ -243,45 +243,33 @@ function storeInTime(store: Store, timeoutMs: number): Store {
 function createPauses(journal: Journal) {
   let isStopping = false;
   let isHurried = false;
-  /** A row may come between the look into the journal and the wait for it. */
-  let hasArrived = false;
-  /** So many rows that wait may be the end of the pause that there is. */
-  let leastRows = 0;
-  /** Ends it, if its end has come. */
+  /** Ends the pause that there is, if its end has come. */
   let look: () => void = () => undefined;
 
-  /** Until then, and at most so long; null: for ever. A stop ends every pause early, and there are none after it. */
-  async function pauseUntil(isOver: () => boolean, ms: number | null): Promise<void> {
-    if (isStopping || isOver()) return;
+  /** Until so many rows wait, or it is over otherwise, and at most so long; null: for ever. A stop ends every pause early, and there are none after it. */
+  async function pauseUntil(rows: number, ms: number | null, isOver: () => boolean): Promise<void> {
+    const hasEnded = (): boolean => isStopping || journal.waiting.rows >= rows || isOver();
+    if (hasEnded()) return;
     await new Promise<void>((resolve) => {
       const timer = ms === null ? undefined : setTimeout(resolve, ms);
       look = () => {
-        if (!isStopping && !isOver()) return;
+        if (!hasEnded()) return;
         clearTimeout(timer);
         resolve();
       };
+      journal.onRows(rows, look);
     });
     look = () => undefined;
+    journal.onRows(Number.POSITIVE_INFINITY, look);
   }
-
-  journal.onRows(() => {
-    hasArrived = true;
-    if (journal.rows() >= leastRows) look();
-  });
 
   return {
     isStopping: () => isStopping,
-    pause: (ms: number) => pauseUntil(() => false, ms),
-    /** Until a row has come since the last time. */
-    async untilRows(): Promise<void> {
-      await pauseUntil(() => hasArrived, null);
-      hasArrived = false;
-    },
+    pause: (ms: number) => pauseUntil(Number.POSITIVE_INFINITY, ms, () => false),
+    untilRows: () => pauseUntil(1, null, () => false),
     /** Until a batch is full, or somebody hurries or has hurried, or for as long as rows gather. */
     async gather(): Promise<void> {
-      leastRows = BATCH_ROWS;
-      await pauseUntil(() => isHurried || journal.rows() >= BATCH_ROWS, GATHER_MS);
-      leastRows = 0;
+      await pauseUntil(BATCH_ROWS, GATHER_MS, () => isHurried);
       isHurried = false;
     },
     hurry(): void {

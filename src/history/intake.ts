@@ -49,14 +49,12 @@ export function createIntake(options: IntakeOptions) {
   let isTrying = false;
   let asideUntilMs = 0;
   let isClosed = false;
-  /** Rows wait for the database. */
-  let notify: () => void = () => undefined;
 
   /** Why a scan would be refused now; null: it would not. */
   function refusal(): Unavailable | null {
     if (isClosed) return refused('The service is stopping');
     const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
-    if (heldBytes + segments.bytes() >= limitBytes) return refused('The history journal is full');
+    if (heldBytes + segments.waiting.bytes >= limitBytes) return refused('The history journal is full');
     if (heldBytes >= WAITING_BYTES) return refused('The disk of the history journal does not keep up');
     return isFailing ? refused('The history journal can not be written') : null;
   }
@@ -140,7 +138,6 @@ export function createIntake(options: IntakeOptions) {
       atBytes = fromBytes + endBytes;
     }
     segments.arrived();
-    notify();
     for (const { scan } of records) scan.onRecorded();
   }
 
@@ -168,11 +165,6 @@ export function createIntake(options: IntakeOptions) {
       }
     },
     refusal,
-    /** Called for each write, and by `notify`. */
-    onRows(listener: () => void): void {
-      notify = listener;
-    },
-    notify: (): void => notify(),
     /** A write on another thread is under way. */
     isWriting: () => writing !== null,
     /** Takes no more scans, and resolves when those that were taken are written, or have failed. */

@@ -58,15 +58,10 @@ function createJournal(options: JournalOptions, segments: Segments) {
     read: createBatches({ segments, recent, onDamage: options.onDamage, isWriting: intake.isWriting }),
     find: recent.find,
     copied: recent.copied,
-    /** That wait for the database. */
-    rows: segments.rows,
-    /** Called whenever rows begin to wait. */
-    onRows: intake.onRows,
+    waiting: segments.waiting,
+    onRows: segments.onRows,
     /** Takes over what dead processes have left, and puts away what could not be put away before. */
-    async adopt(): Promise<void> {
-      await segments.adopt();
-      if (segments.rows() > 0) intake.notify();
-    },
+    adopt: segments.adopt,
     state: segments.state,
     /** Waits for the writes that run; acts once. What waits for the database stays for the next start. */
     close(): Promise<void> {

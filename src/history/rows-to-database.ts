@@ -66,7 +66,7 @@ export class RowCopy {
   }
 
   bytes(): Uint8Array {
-    this.#need(2);
+    if (this.#bytes.length - this.#at < 2) this.#grow(2);
     this.#view.setInt16(this.#at, END_OF_ROWS);
     return this.#bytes.subarray(0, this.#at + 2);
   }
@@ -82,7 +82,8 @@ export class RowCopy {
     let characters = filename.length + (detectedType?.length ?? 0);
     for (const text of texts) characters += text?.length ?? 0;
     for (const notice of notices) characters += notice.length;
-    this.#need(FIXED_BYTES + CHARACTER_BYTES_MAX * characters + sameBytes);
+    const bytesMost = FIXED_BYTES + CHARACTER_BYTES_MAX * characters + sameBytes;
+    if (this.#bytes.length - start < bytesMost) this.#grow(bytesMost);
     this.#view.setInt16(start, COLUMNS.length);
     this.#at += 2;
     this.#addDigits(row.id, row.sha256);
@@ -171,9 +172,8 @@ export class RowCopy {
     this.#at += 4 + Math.max(0, length);
   }
 
-  /** There is room for so many bytes. */
-  #need(bytes: number): void {
-    if (this.#bytes.length - this.#at >= bytes) return;
+  /** Makes room for so many bytes. */
+  #grow(bytes: number): void {
     const larger = Buffer.allocUnsafeSlow(2 * this.#bytes.length + bytes);
     this.#bytes.copy(larger, 0, 0, this.#at);
     this.#bytes = larger;

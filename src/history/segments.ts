@@ -39,21 +39,24 @@ export function createSegments({ directory, onDamage, onTransientFailure, ...opt
   let current: Segment | null = null;
   let begun = 0;
   let oldestMs: number | null = null;
+  /** For the database, as of the last change: each scan asks for it. */
+  const waiting = { rows: 0, bytes: 0 };
+  let awaited = { rows: Number.POSITIVE_INFINITY, tell: (): void => undefined };
   const damaged = createDamagedFiles(directory);
   const left = createLeftFolders(onTransientFailure);
   /** Done with, and still there. */
   const stuck = new Set<Segment>();
 
-  function countRows(): number {
-    let rows = 0;
-    for (const segment of segments) rows += segment.rows;
-    return rows;
-  }
-
-  function countBytes(): number {
-    let bytes = 0;
-    for (const { endBytes, readBytes } of segments) bytes += endBytes - readBytes;
-    return bytes;
+  /** Rows have come or gone. */
+  function changed(): void {
+    waiting.rows = 0;
+    waiting.bytes = 0;
+    for (const { rows, endBytes, readBytes } of segments) {
+      waiting.rows += rows;
+      waiting.bytes += endBytes - readBytes;
+    }
+    oldestMs = waiting.rows === 0 ? null : (oldestMs ?? Date.now());
+    if (waiting.rows >= awaited.rows) awaited.tell();
   }
 
   /** Where this process writes. Another folder where somebody has removed it: what is written to a file without a name is gone with the process. */
@@ -92,9 +95,13 @@ export function createSegments({ directory, onDamage, onTransientFailure, ...opt
   }
 
   return {
-    /** Rows that wait for the database. */
-    rows: countRows,
-    bytes: countBytes,
+    /** Rows that wait for the database, and their bytes. */
+    waiting,
+    /** `tell` is called whenever rows have come and so many wait; in the place of what was given before. */
+    onRows(rows: number, tell: () => void): void {
+      awaited = { rows, tell };
+    },
+    arrived: changed,
     /** The one that is appended to, if it has room. */
     open(): Segment | null {
       if (current === null) return null;
@@ -134,12 +141,10 @@ export function createSegments({ directory, onDamage, onTransientFailure, ...opt
         return false;
       }
     },
-    arrived(): void {
-      oldestMs ??= Date.now();
-    },
     /** All rows up to one of that time are copied, or can't be; null: nobody knows the time. */
     copied(untilMs: number | null): void {
-      oldestMs = countRows() > 0 ? (untilMs ?? oldestMs) : null;
+      oldestMs = untilMs ?? oldestMs;
+      changed();
     },
     async adopt(): Promise<void> {
       await home();
@@ -152,11 +157,11 @@ export function createSegments({ directory, onDamage, onTransientFailure, ...opt
         segments.push(...folder.segments);
         oldestMs = Math.min(oldestMs ?? Date.now(), await timeOfFirst(folder.segments));
       }
+      changed();
     },
     state(): JournalState {
-      const rows = countRows();
-      const oldestAgeMs = rows === 0 || oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs);
-      return { rows, bytes: countBytes(), oldestAgeMs, damagedFiles: damaged.count };
+      const oldestAgeMs = oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs);
+      return { ...waiting, oldestAgeMs, damagedFiles: damaged.count };
     },
     /** Finishes what is copied, and gives the folders back. */
     async close(): Promise<void> {

@@ -105,7 +105,7 @@ t.test('two processes over one folder keep out of each other, and take over when
   const own = rowAt(NOW + 100);
   await record(second, own);
   let told = 0;
-  second.onRows(() => {
+  second.onRows(1, () => {
     told += 1;
   });
   await second.adopt();
