@@ -92,17 +92,17 @@ export function defineEngine(facts: EngineFacts, beside: string | null): Engine 
   return { ...facts, epoch: lastEpoch, label, description };
 }
 
-let current: Engine | null = null;
+const current: { engine: Engine | null } = { engine: null };
 
 /** From here on scans use this engine. Scans that are at a thread end with the one that they began with. */
 export function serve({ engine, takePlace }: BuiltEngine): Engine {
   takePlace();
-  current = engine;
+  current.engine = engine;
   return engine;
 }
 
-/** Null before the first. */
-export const servingNow = (): Engine | null => current;
+/** The one that serves now; null before the first. */
+export const serving: { readonly engine: Engine | null } = current;
 
 /** The outcome of the last request for newer signatures, while older ones serve. */
 export type ReloadState =

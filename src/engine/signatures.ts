@@ -9,6 +9,7 @@ import {
   isWell,
   type SignatureEvent,
   type SignatureState,
+  serving,
 } from './engine.js';
 import { presentFolders } from './folders.js';
 import { createLoading, type Loading, TRAFFIC_NOISE, watchDatabases } from './loading.js';
@@ -71,11 +72,7 @@ export function loadSignatures(options: SignatureOptions) {
   const upkeep = startUpkeep(loading, scratch, { scanTimeoutMs: options.scanTimeoutMs, onEvent });
   return {
     state: loading.state,
-    /** The one that serves; null: none does. */
-    engine(): Engine | null {
-      const state = loading.state();
-      return state.kind === 'ready' ? state.engine : null;
-    },
+    serving,
     /** Resolves when the engine can scan; rejects with the reason when the first load fails. */
     ready: () => loads.first,
     reload: loads.reload,

@@ -92,7 +92,7 @@ const FileView = ScanView.extend({
 interface ScanViewParts extends Omit<ScanFinderParts, 'pending'> {
   readonly pending: Pick<PendingScans, 'find' | 'list'>;
   /** The one that serves; null: none does. */
-  readonly engine: () => Engine | null;
+  readonly serving: { readonly engine: Engine | null };
   readonly waits: Pick<ScanWaits, 'until'>;
 }
 
@@ -141,7 +141,7 @@ export function createScanRoutes(parts: ScanViewParts): KeyRoute[] {
       const [scan] = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
       if (scan === undefined) throw new Failure('notFound', 'the file');
       const [view] = await viewsOf(userId, [scan]);
-      return jsonReply(200, { ...view, current: isCurrent(scan, parts.engine()) });
+      return jsonReply(200, { ...view, current: isCurrent(scan, parts.serving.engine) });
     }),
   ];
 }

@@ -19,7 +19,7 @@ export type Admitted = Extract<Access, { outcome: 'admitted' }>;
 
 export interface ScanParts extends UrlParts {
   readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'policy' | 'queue' | 'refusal'>;
-  readonly signatures: Pick<Signatures, 'state'>;
+  readonly signatures: Pick<Signatures, 'serving' | 'state'>;
   /** Contents, as SHA-256, that have crashed the engine more than once. */
   readonly refused: ReadonlySet<string>;
   readonly known: KnownVerdicts;

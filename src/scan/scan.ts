@@ -55,9 +55,9 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       this.fail(this.#left);
       return;
     }
-    const { kind } = this.parts.signatures.state();
-    if (kind !== 'ready') {
-      this.fail(new Unavailable(kind === 'loading' ? 'engineLoading' : 'engineFailed'));
+    const { signatures } = this.parts;
+    if (signatures.serving.engine === null) {
+      this.fail(new Unavailable(signatures.state().kind === 'failed' ? 'engineFailed' : 'engineLoading'));
       return;
     }
     try {
@@ -191,24 +191,24 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   #look(content: Content): void {
     const { signatures, known } = this.parts;
-    const state = signatures.state();
-    if (state.kind !== 'ready') {
+    const { engine } = signatures.serving;
+    if (engine === null) {
       this.#askForThread(content);
       return;
     }
-    const found = known.here(content, state.engine, this.account);
+    const found = known.here(content, engine, this.account);
     if (found !== null && isSameBy(found.verdict, this.policy)) {
-      this.#onKnown(found, state.engine);
+      this.#onKnown(found, engine);
       return;
     }
-    const asked = found !== null || !known.isShared ? null : known.elsewhere(content, state.engine, this.account);
+    const asked = found !== null || !known.isShared ? null : known.elsewhere(content, engine, this.account);
     if (asked === null) {
       this.#askForThread(content);
       return;
     }
     void asked.then((answer) => {
       if (answer === null || !isSameBy(answer.verdict, this.policy)) this.#askForThread(content);
-      else this.#onKnown(answer, state.engine);
+      else this.#onKnown(answer, engine);
     });
   }
 

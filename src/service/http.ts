@@ -181,8 +181,8 @@ function keyRoutes(
   { table, waits }: OpenAccepted,
   others: readonly KeyRoute[],
 ): Route[] {
-  const { engine } = signatures;
-  const parts = { sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: table, waits, engine };
+  const { serving } = signatures;
+  const parts = { sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: table, waits, serving };
   const reads = createScanRoutes(parts);
   const account = createAccountRoute({ admission, sqlOf: postgres.requests });
   return behindKey([...reads, account, ...others], createKeyAccess(findKey, createReadRate(redis)));
@@ -208,7 +208,7 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
     const { withKey } = openScans(config, log, parts, rest);
     const handle = createRouter([withKey], (_exchange, error) => log.warn({ err: error }, 'a first scan'));
     const place = { host: '127.0.0.1', port: 0, library, handle, onEnd: () => undefined };
-    const engine = signatures.engine();
+    const { engine } = signatures.serving;
     const scans = await scanForItself(() => startServer(place), config.scanThreads);
     if (engine !== null) metrics.leaveOut(engine.epoch, scans);
     await askStores(parts);

@@ -205,7 +205,7 @@ function byOutcome(counts: Readonly<Record<string, number>>): Sample[] {
 }
 
 function addSignatures(figures: Figures, { signatures, standing, loads }: MetricsParts): void {
-  const { engine } = signatures;
+  const { serving } = signatures;
   figures.counter(
     'sluice_signature_loads_total',
     'Loads of signatures by this process, the first one included, by what came of them: loaded, or failed.',
@@ -214,13 +214,13 @@ function addSignatures(figures: Figures, { signatures, standing, loads }: Metric
   figures.gauge(
     'sluice_signatures',
     'Signatures of the engine that serves; 0: none does.',
-    () => engine()?.signatureCount ?? 0,
+    () => serving.engine?.signatureCount ?? 0,
   );
   figures.flag('sluice_signatures_starter', '1: only the few signatures serve that ship with Sluice.', () => {
-    const serving = engine();
-    return serving !== null && standing(serving) === 'starter';
+    const { engine } = serving;
+    return engine !== null && standing(engine) === 'starter';
   });
-  figures.gauge('sluice_signatures_epoch', 'Counts the loads of this process.', () => engine()?.epoch ?? 0);
+  figures.gauge('sluice_signatures_epoch', 'Counts the loads of this process.', () => serving.engine?.epoch ?? 0);
   figures.flag(
     'sluice_signatures_reload_failed',
     '1: newer signatures could not be loaded, the old ones go on.',
@@ -232,24 +232,24 @@ function addSignatures(figures: Figures, { signatures, standing, loads }: Metric
   figures.flag(
     'sluice_engine_stands_in',
     '1: YARA rules serve though ClamAV was wanted.',
-    () => (engine()?.standsInFor ?? null) !== null,
+    () => (serving.engine?.standsInFor ?? null) !== null,
   );
   figures.gauge(
     'sluice_signatures_built_seconds',
     'When the signatures were built, in epoch seconds: the newest official database, or else the newest file that says it; absent where none does.',
-    () => engine()?.signaturesBuiltAt ?? null,
+    () => serving.engine?.signaturesBuiltAt ?? null,
   );
   figures.gauge(
     'sluice_signatures_daily_age_seconds',
     'Age of the newest official daily database; absent without one.',
     () => {
-      const builtAt = engine()?.dailyBuiltAt ?? null;
+      const builtAt = serving.engine?.dailyBuiltAt ?? null;
       return builtAt === null ? null : Math.max(0, Date.now() / 1000 - builtAt);
     },
   );
   figures.gauge('sluice_engine_info', 'Always 1; the label says what serves, as in X-Scan-Engine.', () => {
-    const serving = engine();
-    return serving === null ? null : [{ labels: { engine: serving.description }, value: 1 }];
+    const { engine } = serving;
+    return engine === null ? null : [{ labels: { engine: engine.description }, value: 1 }];
   });
 }
 
@@ -259,8 +259,8 @@ function addGates(
   signatures: MetricsParts['signatures'],
   own: { readonly epoch: number; readonly scans: number },
 ): void {
-  const { engine } = signatures;
-  const gates = () => engine()?.gates ?? null;
+  const { serving } = signatures;
+  const gates = () => serving.engine?.gates ?? null;
   const statistics = () => gates()?.statistics() ?? null;
   figures.gauge(
     'sluice_gates_signatures',
@@ -279,7 +279,7 @@ function addGates(
   );
   figures.gauge('sluice_gates_scans', 'Scans by the engine that serves, since it was loaded with gates.', () => {
     const scans = statistics()?.scans ?? 0;
-    return engine()?.epoch === own.epoch ? scans - own.scans : scans;
+    return serving.engine?.epoch === own.epoch ? scans - own.scans : scans;
   });
   figures.gauge(
     'sluice_gates_second_looks',

@@ -58,7 +58,7 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     files: new MachineFiles(clamd.paths),
     account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, log, protocol: 'clamd' }),
     version() {
-      const engine = signatures.engine();
+      const { engine } = signatures.serving;
       return engine === null ? 'ClamAV' : versionOf(engine);
     },
     reload: () => void signatures.reload(),
@@ -117,7 +117,7 @@ function tagKeeper(signatures: Signatures): () => string {
   let epoch = 0;
   let tag = tagOf(null);
   return () => {
-    const engine = signatures.engine();
+    const { engine } = signatures.serving;
     if ((engine?.epoch ?? 0) !== epoch) {
       epoch = engine?.epoch ?? 0;
       tag = tagOf(engine);

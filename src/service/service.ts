@@ -66,7 +66,7 @@ export async function startService(config: Config, log: EventLog, engine: Starte
         ...http,
         /** The engine that is wanted serves, not one that stands in for it, and not none. */
         get isComplete() {
-          return signatures.engine()?.standsInFor === null;
+          return signatures.serving.engine?.standsInFor === null;
         },
         /** Reads the signatures again; resolves when that has been done, well or not. */
         reloadSignatures: () => signatures.reload(),

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { messageOfError } from '../../error-text.js';
 import { dailyBuiltAt } from '../databases.js';
-import { type BuildOrder, type BuiltEngine, defineEngine, type Gates, servingNow } from '../engine.js';
+import { type BuildOrder, type BuiltEngine, defineEngine, type Gates, serving } from '../engine.js';
 import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/engine.js';
 import {
   countWindows,
@@ -102,7 +102,8 @@ async function withGates(
 }
 
 /** While an engine serves, the cores are for what it looks at. */
-const threadsForGates = (): number => (servingNow() === null ? Math.min(availableParallelism(), GATES_THREADS_MAX) : 1);
+const threadsForGates = (): number =>
+  serving.engine === null ? Math.min(availableParallelism(), GATES_THREADS_MAX) : 1;
 
 /** One progress of what is done one after the other: each part takes a share of what is left when it begins, so what is done anew goes on from there. */
 function partsOf(onProgress: ((fraction: number) => void) | undefined): {

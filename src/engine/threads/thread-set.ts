@@ -1,5 +1,5 @@
 // Which scan threads a lane has: the set, in the place of each that is given up another one, and a few beside the set while scans take long.
-import { servingNow } from '../engine.js';
+import { serving } from '../engine.js';
 import type { BellRope } from './bell.js';
 import { LONG_MS } from './fair-queue.js';
 import type { ThreadSettings } from './task.js';
@@ -207,7 +207,7 @@ export class ThreadSet {
     const found = places.indexOf(false);
     const place = found === -1 ? places.length : found;
     const urgency = isHeavy ? 'heavy' : isFurther ? 'standIn' : 'light';
-    const isConfinedAhead = isFurther && (servingNow()?.work.nativeEpoch ?? null) !== null;
+    const isConfinedAhead = isFurther && (serving.engine?.work.nativeEpoch ?? null) !== null;
     const onExit = (slot: ThreadSlot): void => this.#onExit(slot);
     const slot = new ThreadSlot({ place, bell, settings, urgency, isConfinedAhead, onExit });
     places[place] = true;

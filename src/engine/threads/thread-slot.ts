@@ -8,7 +8,7 @@ import type { ThreadUrgency } from '../../cores.js';
 import { scanWorkerPath } from '../../paths.js';
 import { processAddon } from '../../process-addon.js';
 import { contentType } from '../clamav/addon.js';
-import { servingNow } from '../engine.js';
+import { serving } from '../engine.js';
 import type { BellRope } from './bell.js';
 import { NO_SLOT, ServingRing, wakeThread } from './ring.js';
 import {
@@ -115,7 +115,7 @@ export class ThreadSlot {
   post(scan: ThreadScan): void {
     const at = this.#ring.nextSlot();
     if (at === NO_SLOT) throw new Error('The thread has no room for another scan');
-    scan.engine = servingNow();
+    scan.engine = serving.engine;
     this.#write(at, scan, scan.engine?.work ?? NO_WORK);
     if (this.scan === null) this.scan = scan;
     else this.next = scan;
