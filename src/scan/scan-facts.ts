@@ -127,7 +127,8 @@ export abstract class ScanFacts extends ThreadScan {
   protected isKept = false;
 
   constructor(parts: ScanParts, requestId: string) {
-    super('', parts.pool.policy);
+    super();
+    this.policy = parts.pool.policy;
     this.parts = parts;
     this.requestId = requestId;
     this.times = parts.traces === null ? null : new StageTimes();

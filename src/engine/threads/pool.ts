@@ -275,7 +275,9 @@ class PromisedScan extends ThreadScan {
   readonly #client: Leaving | undefined;
 
   constructor(account: string, policy: ScanPolicy, client: Leaving | undefined) {
-    super(account, policy);
+    super();
+    this.account = account;
+    this.policy = policy;
     this.#client = client;
     this.outcome = new Promise((settle, refuse) => {
       this.#settle = settle;

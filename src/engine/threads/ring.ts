@@ -24,6 +24,8 @@ const ONE_POSTED = 0x10000;
  * thread may begin it, or the serving side may take it back. The first one that changes the word has it.
  */
 export class ServingRing {
+  /** Of the next scan, while there is room for it; only the ring writes to it. */
+  freeSlot = 0;
   readonly #words: Int32Array;
   #posted = 0;
   #taken = 0;
@@ -36,11 +38,6 @@ export class ServingRing {
     return ((this.#posted - this.#taken) & MASK) < SLOTS;
   }
 
-  /** That slot, until it is posted. */
-  nextSlot(): number {
-    return ((this.#posted - this.#taken) & MASK) < SLOTS ? this.#posted % SLOTS : NO_SLOT;
-  }
-
   post(): void {
     for (;;) {
       const turn = Atomics.load(this.#words, TURN);
@@ -48,6 +45,7 @@ export class ServingRing {
       if (Atomics.compareExchange(this.#words, TURN, turn, (turn + ONE_POSTED) | 0) === turn) break;
     }
     this.#posted = (this.#posted + 1) & MASK;
+    this.freeSlot = this.#posted % SLOTS;
   }
 
   /** Takes back what was posted last; false: the thread has begun it, or nothing is posted. */
@@ -58,6 +56,7 @@ export class ServingRing {
       if (Atomics.compareExchange(this.#words, TURN, turn, (turn - ONE_POSTED) | 0) === turn) break;
     }
     this.#posted = (this.#posted - 1) & MASK;
+    this.freeSlot = this.#posted % SLOTS;
     return true;
   }
 

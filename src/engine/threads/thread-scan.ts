@@ -1,7 +1,7 @@
 // One scan as the scan threads have it, from the moment that it asks for one until a thread has let go of its content. Protocols extend it.
 import type { Unavailable } from '../../errors.js';
 import type { Engine } from '../engine.js';
-import type { ScanPolicy, Verdict } from '../verdict.js';
+import { type ScanPolicy, usualPolicy, type Verdict } from '../verdict.js';
 import type { FromThread, SecondLook } from './task.js';
 
 /** `idle`: no thread is asked, or all is over. `ahead`: it lies ready at a thread, behind the scan that this one is at. */
@@ -16,14 +16,14 @@ export type TurnKind = 'alone' | 'shared' | 'standIn';
  * `onLetGo`: the scan hears of it.
  */
 export abstract class ThreadScan {
-  /** Whose scan it is: turns go round by account. */
-  account: string;
+  /** Whose scan it is: turns go round by account. All scans without one belong to one. */
+  account = '';
   /** The first `sizeBytes` of it are scanned, in place. */
   content: Uint8Array<SharedArrayBuffer> | null = null;
   sizeBytes = 0;
   /** Of the content: it names what is being scanned, if that crashes or hangs. */
   sha256: string | null = null;
-  policy: ScanPolicy;
+  policy: ScanPolicy = usualPolicy;
   /** What ClamAV says the content is; null: nothing has said. */
   detectedType: string | null = null;
   /** Null: no engine has looked again. */
@@ -57,11 +57,6 @@ export abstract class ThreadScan {
   isOverdue = false;
   /** It was posted a second time: another scan may be at the thread before it. */
   isAgain = false;
-
-  constructor(account: string, policy: ScanPolicy) {
-    this.account = account;
-    this.policy = policy;
-  }
 
   /** A thread is at it. */
   abstract onTurn(): void;

@@ -36,6 +36,8 @@ export class ThreadSet {
   busy = 0;
   /** Of the set. As many are replaced as it has, at most, since each that hangs costs a core. */
   size: number;
+  /** Of those beside the set, so many are made before anything waits for them. Large content takes longer than a thread to start. */
+  readonly #ahead: number;
   readonly #options: ThreadSetOptions;
   /** The one that had a scan last comes last. */
   readonly #idle: ThreadSlot[] = [];
@@ -52,6 +54,7 @@ export class ThreadSet {
   constructor(options: ThreadSetOptions) {
     this.#options = options;
     this.size = options.count;
+    this.#ahead = options.isHeavy ? 0 : 1;
     // Scans may lie in their rings before they have started.
     for (let index = 0; index < this.#always; index += 1) this.#idle.push(this.#open(false));
   }
@@ -155,11 +158,6 @@ export class ThreadSet {
   /** Of the set, those that are open whatever is wanted. */
   get #always(): number {
     return this.#options.isHeavy ? 0 : this.size;
-  }
-
-  /** Of those beside the set, so many are made before anything waits for them. Large content takes longer than a thread to start. */
-  get #ahead(): number {
-    return this.#options.isHeavy ? 0 : 1;
   }
 
   /** How many there are to be, with so many at scans. */

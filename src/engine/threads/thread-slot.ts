@@ -113,10 +113,9 @@ export class ThreadSlot {
 
   /** Behind what it has. It asks the engine that serves now. */
   post(scan: ThreadScan): void {
-    const at = this.#ring.nextSlot();
-    if (at === NO_SLOT) throw new Error('The thread has no room for another scan');
+    if (this.next !== null) throw new Error('The thread has no room for another scan');
     scan.engine = serving.engine;
-    this.#write(at, scan, scan.engine?.work ?? NO_WORK);
+    this.#write(this.#ring.freeSlot, scan, scan.engine?.work ?? NO_WORK);
     if (this.scan === null) this.scan = scan;
     else this.next = scan;
     this.#ring.post();
@@ -197,7 +196,7 @@ export class ThreadSlot {
     if (slot === undefined || content === null) throw new Error('There is nothing to scan');
     const { numbers: fields, digest } = slot;
     const isOnly = content.byteLength === content.buffer.byteLength;
-    fields[FIELD.memory] = this.#numberOf(content.buffer, isOnly);
+    fields[FIELD.memory] = this.#numbers.get(content.buffer) ?? this.#introduce(content.buffer, isOnly);
     fields[FIELD.isOnly] = isOnly ? 1 : 0;
     fields[FIELD.offsetBytes] = content.byteOffset;
     fields[FIELD.sizeBytes] = sizeBytes;
@@ -211,9 +210,7 @@ export class ThreadSlot {
   }
 
   /** The thread gets the number once for memory that later scans use as well. */
-  #numberOf(memory: SharedArrayBuffer, isOnly: boolean): number {
-    const known = this.#numbers.get(memory);
-    if (known !== undefined) return known;
+  #introduce(memory: SharedArrayBuffer, isOnly: boolean): number {
     const number = this.#memories++;
     if (!isOnly) this.#numbers.set(memory, number);
     this.#tell({ kind: 'memory', number, memory });

@@ -1,7 +1,6 @@
 // A queue of scans that have names, for its tests.
 import { FairQueue } from '../../../src/engine/threads/fair-queue.js';
 import { ThreadScan } from '../../../src/engine/threads/thread-scan.js';
-import { usualPolicy } from '../../../src/engine/verdict.js';
 
 const KIB = 1024;
 
@@ -11,7 +10,8 @@ export class Scan extends ThreadScan {
   readonly name: string;
 
   constructor(account: string, name: string, sizeBytes: number) {
-    super(account, usualPolicy);
+    super();
+    this.account = account;
     this.name = name;
     this.sizeBytes = sizeBytes;
   }

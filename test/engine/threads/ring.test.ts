@@ -126,7 +126,7 @@ function serving(moves: readonly Move[], notes: { takenBack: number[]; collected
       if (move === 'post') {
         if (!side.hasRoom()) continue;
         const scan = ++scans;
-        const at = side.nextSlot();
+        const at = side.freeSlot;
         touch(({ slots }) => {
           const slot = slots[at];
           if (slot === undefined || slot.writer === 'thread') throw new Error('written to while the thread has it');
@@ -253,7 +253,7 @@ t.test('two threads, 150,000 scans, counters that go round: each answer is that 
   }
   function post(scan: number): void {
     collectUntil(() => side.hasRoom());
-    const at = side.nextSlot();
+    const at = side.freeSlot;
     slots[2 * at] = scan;
     slots[2 * at + 1] = 0;
     posted.push(scan);
