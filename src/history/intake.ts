@@ -41,109 +41,40 @@ export function createIntake(options: IntakeOptions) {
   let turn: Turn | null = null;
   /** One that is written, for the next one. */
   let spare: Turn | null = null;
-  /** Those that wait for the other thread. */
-  let waiting: Turn[] = [];
-  let waitingBytes = 0;
-  let writing: Promise<void> | null = null;
-  let isFailing = false;
-  let isTrying = false;
-  let asideUntilMs = 0;
-  let isClosed = false;
+  const aside = createWritesAside(options);
 
   /** Why a scan would be refused now; null: it would not. */
   function refusal(): Unavailable | null {
-    if (isClosed) return refused('The service is stopping');
-    const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
+    if (aside.isClosed) return refused('The service is stopping');
+    const heldBytes = aside.bytes + (turn?.endBytes ?? 0);
     if (heldBytes + segments.waiting.bytes >= limitBytes) return refused('The history journal is full');
     if (heldBytes >= WAITING_BYTES) return refused('The disk of the history journal does not keep up');
-    return isFailing ? refused('The history journal can not be written') : null;
+    return aside.isFailing ? refused('The history journal can not be written') : null;
   }
 
   function endTurn(): void {
     const ended = turn;
     turn = null;
     if (ended === null || ended.records.length === 0) return;
-    if (writeNow(ended)) {
-      spare = ended;
-      return;
-    }
-    waiting.push(ended);
-    waitingBytes += ended.endBytes;
-    writing ??= writeAll();
+    if (writeNow(ended)) spare = ended;
+    else aside.add(ended);
   }
 
   /** The ordinary case: nobody waits, a file is open and the disk is quick. */
   function writeNow(ended: Turn): boolean {
     const startedMs = performance.now();
     const segment = segments.open();
-    if (writing !== null || startedMs < asideUntilMs || segment === null) return false;
+    if (aside.writing !== null || startedMs < aside.untilMs || segment === null) return false;
     const fromBytes = segment.endBytes;
     const isWritten = appendNow(segment, ended.memory.subarray(0, ended.endBytes), ended.records.length);
     const endedMs = performance.now();
-    if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
+    if (endedMs - startedMs > SLOW_WRITE_MS) aside.untilMs = endedMs + ASIDE_MS;
     if (!isWritten) return false;
-    written(ended, segment, fromBytes);
+    aside.isFailing = false;
+    tellWritten(options, ended, segment, fromBytes);
     ended.records = [];
     ended.endBytes = 0;
     return true;
-  }
-
-  /** One write for all that wait, then one for all that came in the meantime. */
-  async function writeAll(): Promise<void> {
-    while (waiting.length > 0) {
-      const turns = waiting;
-      waiting = [];
-      try {
-        await appendAll(turns);
-      } catch (error) {
-        isFailing = true;
-        if (!isTrying) void tryUntilWritable();
-        await segments.discardEmpty();
-        unwritten(
-          error,
-          turns.flatMap(({ records }) => records.map(({ scan }) => scan)),
-        );
-      }
-      for (const { endBytes } of turns) waitingBytes -= endBytes;
-    }
-    writing = null;
-  }
-
-  async function tryUntilWritable(): Promise<void> {
-    isTrying = true;
-    while (isFailing && !isClosed) {
-      await delay(TRY_MS, undefined, { ref: false });
-      if (await segments.isWritable()) isFailing = false;
-    }
-    isTrying = false;
-  }
-
-  async function appendAll(turns: readonly Turn[]): Promise<void> {
-    const segment = segments.open() ?? (await segments.begin());
-    let fromBytes = segment.endBytes;
-    const rows = turns.reduce((sum, { records }) => sum + records.length, 0);
-    await appendTo(segment, Buffer.concat(turns.map(({ memory, endBytes }) => memory.subarray(0, endBytes))), rows);
-    for (const one of turns) {
-      written(one, segment, fromBytes);
-      fromBytes += one.endBytes;
-    }
-  }
-
-  /** A scan is answered when it hears of it: the journal knows all rows of its write by then. */
-  function written({ records }: Turn, segment: Segment, fromBytes: number): void {
-    isFailing = false;
-    let atBytes = fromBytes;
-    for (const { row, endBytes } of records) {
-      options.onRow(segment, row, atBytes, fromBytes + endBytes);
-      atBytes = fromBytes + endBytes;
-    }
-    segments.arrived();
-    for (const { scan } of records) scan.onRecorded();
-  }
-
-  function unwritten(error: unknown, scans: readonly Recorded[]): void {
-    options.onUnwritten(error, scans.length);
-    for (const scan of scans) scan.onUnrecorded(new Unavailable('notRecorded'));
   }
 
   return {
@@ -161,19 +92,108 @@ export function createIntake(options: IntakeOptions) {
       try {
         turn.add(scan);
       } catch (error) {
-        unwritten(error, [scan]);
+        tellUnwritten(options, error, [scan]);
       }
     },
     refusal,
-    /** A write on another thread is under way. */
-    isWriting: () => writing !== null,
+    isWriting: () => aside.writing !== null,
     /** Takes no more scans, and resolves when those that were taken are written, or have failed. */
     async close(): Promise<void> {
-      isClosed = true;
+      aside.isClosed = true;
       endTurn();
-      await writing;
+      await aside.writing;
     },
   };
+}
+
+interface WritesAside {
+  /** That wait for the other thread, or are with it. */
+  bytes: number;
+  isFailing: boolean;
+  /** The writes that are under way. */
+  writing: Promise<void> | null;
+  /** Until then the disk counts as busy. */
+  untilMs: number;
+  /** Nothing more comes, and nothing more is tried. */
+  isClosed: boolean;
+  add(turn: Turn): void;
+}
+
+/** What another thread writes, one write after the other; and after one that failed the trials. */
+function createWritesAside(options: IntakeOptions) {
+  const { segments } = options;
+  let waiting: Turn[] = [];
+  let isTrying = false;
+  const aside: WritesAside = {
+    bytes: 0,
+    isFailing: false,
+    writing: null,
+    untilMs: 0,
+    isClosed: false,
+    add(turn) {
+      waiting.push(turn);
+      aside.bytes += turn.endBytes;
+      aside.writing ??= writeAll();
+    },
+  };
+
+  /** One write for all that wait, then one for all that came in the meantime. */
+  async function writeAll(): Promise<void> {
+    while (waiting.length > 0) {
+      const turns = waiting;
+      waiting = [];
+      try {
+        await appendAll(turns);
+      } catch (error) {
+        aside.isFailing = true;
+        if (!isTrying) void tryUntilWritable();
+        await segments.discardEmpty();
+        const scans = turns.flatMap(({ records }) => records.map(({ scan }) => scan));
+        tellUnwritten(options, error, scans);
+      }
+      for (const { endBytes } of turns) aside.bytes -= endBytes;
+    }
+    aside.writing = null;
+  }
+
+  async function tryUntilWritable(): Promise<void> {
+    isTrying = true;
+    while (aside.isFailing && !aside.isClosed) {
+      await delay(TRY_MS, undefined, { ref: false });
+      if (await segments.isWritable()) aside.isFailing = false;
+    }
+    isTrying = false;
+  }
+
+  async function appendAll(turns: readonly Turn[]): Promise<void> {
+    const segment = segments.open() ?? (await segments.begin());
+    let fromBytes = segment.endBytes;
+    const rows = turns.reduce((sum, { records }) => sum + records.length, 0);
+    await appendTo(segment, Buffer.concat(turns.map(({ memory, endBytes }) => memory.subarray(0, endBytes))), rows);
+    aside.isFailing = false;
+    for (const one of turns) {
+      tellWritten(options, one, segment, fromBytes);
+      fromBytes += one.endBytes;
+    }
+  }
+
+  return aside;
+}
+
+/** A scan is answered when it hears of it: the journal knows all rows of its write by then. */
+function tellWritten({ onRow, segments }: IntakeOptions, { records }: Turn, segment: Segment, fromBytes: number): void {
+  let atBytes = fromBytes;
+  for (const { row, endBytes } of records) {
+    onRow(segment, row, atBytes, fromBytes + endBytes);
+    atBytes = fromBytes + endBytes;
+  }
+  segments.arrived();
+  for (const { scan } of records) scan.onRecorded();
+}
+
+function tellUnwritten({ onUnwritten }: IntakeOptions, error: unknown, scans: readonly Recorded[]): void {
+  onUnwritten(error, scans.length);
+  for (const scan of scans) scan.onUnrecorded(new Unavailable('notRecorded'));
 }
 
 const refused = (text: string): Unavailable => new Unavailable('journalRefuses', { text });

@@ -1,6 +1,8 @@
 // One segment file of the journal: appended to by its owner, read from its start as far as it can be. Its records have length and checksum before them, so that what was cut off or damaged is seen and the rest is read.
-import { close, ftruncate, open, write, writeSync } from 'node:fs';
-import { open as openFile, stat } from 'node:fs/promises';
+// Files that can't be read are put aside.
+import { close, ftruncate, lstatSync, open, readdirSync, write, writeSync } from 'node:fs';
+import { mkdir, open as openFile, rename, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { codeOf } from '../error-text.js';
@@ -232,4 +234,70 @@ function checksum(buffer: Buffer, at: number, length: number): number {
   }
   const payload = buffer.subarray(at + HEADER_BYTES, at + HEADER_BYTES + length);
   return crc32(payload, (crc ^ 0xffffffff) >>> 0);
+}
+
+/** For files that can't be read as they should: for somebody to look at. */
+const FOLDER = 'damaged';
+
+export function createDamagedFiles(directory: string) {
+  const folder = join(directory, FOLDER);
+  const noted = new Set<string>();
+  let aside = countIn(folder) ?? 0;
+
+  return {
+    /** Those that lie beside, from earlier processes too, and those that could not be moved there. */
+    get count(): number {
+      return aside + noted.size;
+    },
+    /** Moves it beside; where that fails it stays and is known to be damaged. Rejects with why. One that is gone is done with. */
+    async putAside(path: string): Promise<void> {
+      try {
+        await mkdir(folder, { recursive: true, mode: 0o700 });
+        await rename(path, join(folder, `${basename(dirname(path))}-${basename(path)}`));
+        noted.delete(path);
+      } catch (error) {
+        noted.delete(path);
+        if (isGone(path)) return;
+        noted.add(path);
+        throw error;
+      } finally {
+        aside = countIn(folder) ?? aside;
+      }
+    },
+    /** It can't be read, and is left where it is. True: that is new. */
+    note(path: string): boolean {
+      const isNew = !noted.has(path);
+      noted.add(path);
+      return isNew;
+    },
+    /** What was noted could be read after all. */
+    forget: (path: string) => void noted.delete(path),
+    isNoted: (path: string) => noted.has(path),
+    /** Somebody may have looked at them and taken them away; another process may have taken over a folder that was noted. */
+    recount(): void {
+      aside = countIn(folder) ?? aside;
+      for (const path of noted) if (isGone(path)) noted.delete(path);
+    },
+  };
+}
+
+/** The path itself, not what a link leads to. Where that can't be found out, it counts as there. */
+export function isGone(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Null: that can't be found out now. */
+function countIn(folder: string): number | null {
+  try {
+    return readdirSync(folder).length;
+  } catch (error) {
+    // Not there; or something else has the name, nothing can be put there, and what should be is noted.
+    if (['ENOENT', 'ENOTDIR', 'EACCES'].includes(codeOf(error) ?? '')) return 0;
+    if (isPassing(error)) return null;
+    throw error;
+  }
 }

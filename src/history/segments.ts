@@ -1,15 +1,25 @@
 // The segments that wait for the database: this process's own and those of the dead, in the order in which they are copied; and how they go. Each process has a folder,
-// locked while it lives; what a dead one left is taken over, and files that can't be read are put aside and counted.
+// locked while it lives; what a dead one left is taken over.
 import { randomBytes } from 'node:crypto';
-import { existsSync, lstatSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { codeOf, messageOfError } from '../error-text.js';
 import { makeFolder } from '../paths.js';
 import { tryLock } from '../store/data-lock.js';
 import { StoreError } from '../store/store-error.js';
 import { decodeRow } from './scan-row.js';
-import { createSegment, FRAME_MAX_BYTES, findSegment, isPassing, readSegment, type Segment, seal } from './segment.js';
+import {
+  createDamagedFiles,
+  createSegment,
+  FRAME_MAX_BYTES,
+  findSegment,
+  isGone,
+  isPassing,
+  readSegment,
+  type Segment,
+  seal,
+} from './segment.js';
 
 /** A new file is begun at this size: what is replayed for nothing after a crash stays small. */
 const SEGMENT_BYTES = 4 * 1024 * 1024;
@@ -32,35 +42,79 @@ interface SegmentsOptions extends JournalReports {
   readonly own: JournalFolder;
 }
 
-export function createSegments({ directory, onDamage, onTransientFailure, ...options }: SegmentsOptions) {
+export function createSegments({ directory, own, onDamage, onTransientFailure }: SegmentsOptions) {
   const segments: Segment[] = [];
-  let { own } = options;
-  let moving: Promise<void> | null = null;
   let current: Segment | null = null;
   let begun = 0;
-  let oldestMs: number | null = null;
-  /** For the database, as of the last change: each scan asks for it. */
-  const waiting = { rows: 0, bytes: 0 };
-  let awaited = { rows: Number.POSITIVE_INFINITY, tell: (): void => undefined };
+  const home = createHome(directory, own);
+  const { waiting, onRows, count, copied, found, state } = createWaitingRows(segments);
   const damaged = createDamagedFiles(directory);
   const left = createLeftFolders(onTransientFailure);
-  /** Done with, and still there. */
-  const stuck = new Set<Segment>();
+  const { finish, finishStuck } = createFinishing({ segments, damaged, left, onDamage });
 
-  /** Rows have come or gone. */
-  function changed(): void {
-    waiting.rows = 0;
-    waiting.bytes = 0;
-    for (const { rows, endBytes, readBytes } of segments) {
-      waiting.rows += rows;
-      waiting.bytes += endBytes - readBytes;
-    }
-    oldestMs = waiting.rows === 0 ? null : (oldestMs ?? Date.now());
-    if (waiting.rows >= awaited.rows) awaited.tell();
-  }
+  return {
+    /** Rows that wait for the database, and their bytes. */
+    waiting,
+    onRows,
+    arrived: count,
+    /** The one that is appended to, if it has room. */
+    open(): Segment | null {
+      if (current === null) return null;
+      const { descriptor, readBytes, endBytes, isDamaged } = current;
+      const isDrained = readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
+      const isElsewhere = !current.path.startsWith(home.own.path);
+      return descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged || isDrained || isElsewhere ? null : current;
+    },
+    /** Another one in its place. */
+    async begin(): Promise<Segment> {
+      if (current !== null) await seal(current);
+      begun += 1;
+      current = await createSegment(join(await home.path(), segmentName(begun)));
+      segments.push(current);
+      return current;
+    },
+    /** It is this process's last one. */
+    isCurrent: (segment: Segment) => segment === current,
+    /** The first one with something to copy, or sealed and to be finished. */
+    next: () => segments.find(({ readBytes, endBytes, descriptor }) => readBytes < endBytes || descriptor === null),
+    finish,
+    /** A write has failed, and its segment is sealed. With nothing in it that waits it goes at once: a full disk would get one more with each try. */
+    async discardEmpty(): Promise<void> {
+      const last = segments.find((one) => one === current);
+      if (last !== undefined && last.descriptor === null && last.readBytes === last.endBytes) await finish(last);
+    },
+    isWritable: home.isWritable,
+    copied,
+    async adopt(): Promise<void> {
+      await home.path();
+      damaged.recount();
+      await finishStuck();
+      const held = new Set([home.own.path, ...left.paths()]);
+      const adopted = await adoptFolders(directory, held, { damaged, onDamage, onTransientFailure });
+      for (const folder of adopted) {
+        left.add(folder);
+        segments.push(...folder.segments);
+        found(await timeOfFirst(folder.segments));
+      }
+      count();
+    },
+    state: (): JournalState => ({ ...state(), damagedFiles: damaged.count }),
+    /** Finishes what is copied, and gives the folders back. */
+    async close(): Promise<void> {
+      if (current !== null) await seal(current);
+      for (const segment of segments.filter((one) => one.readBytes === one.endBytes)) await finish(segment);
+      await left.release();
+      await home.own.release();
+    },
+  };
+}
 
-  /** Where this process writes. Another folder where somebody has removed it: what is written to a file without a name is gone with the process. */
-  async function home(): Promise<string> {
+/** Where this process writes. Another folder where somebody has removed it: what is written to a file without a name is gone with the process. */
+function createHome(directory: string, first: JournalFolder) {
+  let own = first;
+  let moving: Promise<void> | null = null;
+
+  async function path(): Promise<string> {
     if (moving === null && !existsSync(own.path)) moving = move();
     await moving;
     return own.path;
@@ -75,6 +129,76 @@ export function createSegments({ directory, onDamage, onTransientFailure, ...opt
       moving = null;
     }
   }
+
+  return {
+    get own(): JournalFolder {
+      return own;
+    },
+    path,
+    /** Whether the longest row could be written, as tried beside the segments. */
+    async isWritable(): Promise<boolean> {
+      let trial = '';
+      try {
+        trial = join(await path(), 'trial');
+        await writeFile(trial, Buffer.alloc(FRAME_MAX_BYTES));
+        await rm(trial);
+        return true;
+      } catch {
+        await rm(trial, { force: true }).catch(() => undefined);
+        return false;
+      }
+    },
+  };
+}
+
+/** What of the segments waits for the database. */
+function createWaitingRows(segments: readonly Segment[]) {
+  /** As of the last change: each scan asks for it. */
+  const waiting = { rows: 0, bytes: 0 };
+  let oldestMs: number | null = null;
+  let awaited = { rows: Number.POSITIVE_INFINITY, tell: (): void => undefined };
+
+  /** Rows have come or gone. */
+  function count(): void {
+    waiting.rows = 0;
+    waiting.bytes = 0;
+    for (const { rows, endBytes, readBytes } of segments) {
+      waiting.rows += rows;
+      waiting.bytes += endBytes - readBytes;
+    }
+    oldestMs = waiting.rows === 0 ? null : (oldestMs ?? Date.now());
+    if (waiting.rows >= awaited.rows) awaited.tell();
+  }
+
+  return {
+    waiting,
+    /** `tell` is called whenever rows have come and so many wait; in the place of what was given before. */
+    onRows(rows: number, tell: () => void): void {
+      awaited = { rows, tell };
+    },
+    count,
+    /** All up to one of that time are copied, or can't be; null: nobody knows the time. */
+    copied(untilMs: number | null): void {
+      oldestMs = untilMs ?? oldestMs;
+      count();
+    },
+    /** Some were found, the oldest one of that time. */
+    found(sinceMs: number): void {
+      oldestMs = Math.min(oldestMs ?? Date.now(), sinceMs);
+    },
+    state: () => ({ ...waiting, oldestAgeMs: oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs) }),
+  };
+}
+
+interface FinishingParts extends Pick<JournalReports, 'onDamage'> {
+  readonly segments: Segment[];
+  readonly damaged: ReturnType<typeof createDamagedFiles>;
+  readonly left: ReturnType<typeof createLeftFolders>;
+}
+
+function createFinishing({ segments, damaged, left, onDamage }: FinishingParts) {
+  /** Done with, and still there. */
+  const stuck = new Set<Segment>();
 
   /** It is done with. With the last one of a folder that was left, the folder goes. */
   async function finish(segment: Segment): Promise<void> {
@@ -95,80 +219,9 @@ export function createSegments({ directory, onDamage, onTransientFailure, ...opt
   }
 
   return {
-    /** Rows that wait for the database, and their bytes. */
-    waiting,
-    /** `tell` is called whenever rows have come and so many wait; in the place of what was given before. */
-    onRows(rows: number, tell: () => void): void {
-      awaited = { rows, tell };
-    },
-    arrived: changed,
-    /** The one that is appended to, if it has room. */
-    open(): Segment | null {
-      if (current === null) return null;
-      const { descriptor, readBytes, endBytes, isDamaged } = current;
-      const isDrained = readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
-      const isElsewhere = !current.path.startsWith(own.path);
-      return descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged || isDrained || isElsewhere ? null : current;
-    },
-    /** Another one in its place. */
-    async begin(): Promise<Segment> {
-      if (current !== null) await seal(current);
-      begun += 1;
-      current = await createSegment(join(await home(), segmentName(begun)));
-      segments.push(current);
-      return current;
-    },
-    /** It is this process's last one. */
-    isCurrent: (segment: Segment) => segment === current,
-    /** The first one with something to copy, or sealed and to be finished. */
-    next: () => segments.find(({ readBytes, endBytes, descriptor }) => readBytes < endBytes || descriptor === null),
     finish,
-    /** A write has failed, and its segment is sealed. With nothing in it that waits it goes at once: a full disk would get one more with each try. */
-    async discardEmpty(): Promise<void> {
-      const last = segments.find((one) => one === current);
-      if (last !== undefined && last.descriptor === null && last.readBytes === last.endBytes) await finish(last);
-    },
-    /** Whether the longest row could be written, as tried beside the segments. */
-    async isWritable(): Promise<boolean> {
-      let path = '';
-      try {
-        path = join(await home(), 'trial');
-        await writeFile(path, Buffer.alloc(FRAME_MAX_BYTES));
-        await rm(path);
-        return true;
-      } catch {
-        await rm(path, { force: true }).catch(() => undefined);
-        return false;
-      }
-    },
-    /** All rows up to one of that time are copied, or can't be; null: nobody knows the time. */
-    copied(untilMs: number | null): void {
-      oldestMs = untilMs ?? oldestMs;
-      changed();
-    },
-    async adopt(): Promise<void> {
-      await home();
-      damaged.recount();
+    async finishStuck(): Promise<void> {
       for (const segment of [...stuck]) await finish(segment);
-      const held = new Set([own.path, ...left.paths()]);
-      const adopted = await adoptFolders(directory, held, { damaged, onDamage, onTransientFailure });
-      for (const folder of adopted) {
-        left.add(folder);
-        segments.push(...folder.segments);
-        oldestMs = Math.min(oldestMs ?? Date.now(), await timeOfFirst(folder.segments));
-      }
-      changed();
-    },
-    state(): JournalState {
-      const oldestAgeMs = oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs);
-      return { ...waiting, oldestAgeMs, damagedFiles: damaged.count };
-    },
-    /** Finishes what is copied, and gives the folders back. */
-    async close(): Promise<void> {
-      if (current !== null) await seal(current);
-      for (const segment of segments.filter((one) => one.readBytes === one.endBytes)) await finish(segment);
-      await left.release();
-      await own.release();
     },
   };
 }
@@ -362,71 +415,5 @@ function removeOld(path: string): void {
   } catch (error) {
     // Its owner has named it in the meantime.
     if (codeOf(error) !== 'ENOENT') throw error;
-  }
-}
-
-/** For files that can't be read as they should: for somebody to look at. */
-const FOLDER = 'damaged';
-
-export function createDamagedFiles(directory: string) {
-  const folder = join(directory, FOLDER);
-  const noted = new Set<string>();
-  let aside = countIn(folder) ?? 0;
-
-  return {
-    /** Those that lie beside, from earlier processes too, and those that could not be moved there. */
-    get count(): number {
-      return aside + noted.size;
-    },
-    /** Moves it beside; where that fails it stays and is known to be damaged. Rejects with why. One that is gone is done with. */
-    async putAside(path: string): Promise<void> {
-      try {
-        await mkdir(folder, { recursive: true, mode: 0o700 });
-        await rename(path, join(folder, `${basename(dirname(path))}-${basename(path)}`));
-        noted.delete(path);
-      } catch (error) {
-        noted.delete(path);
-        if (isGone(path)) return;
-        noted.add(path);
-        throw error;
-      } finally {
-        aside = countIn(folder) ?? aside;
-      }
-    },
-    /** It can't be read, and is left where it is. True: that is new. */
-    note(path: string): boolean {
-      const isNew = !noted.has(path);
-      noted.add(path);
-      return isNew;
-    },
-    /** What was noted could be read after all. */
-    forget: (path: string) => void noted.delete(path),
-    isNoted: (path: string) => noted.has(path),
-    /** Somebody may have looked at them and taken them away; another process may have taken over a folder that was noted. */
-    recount(): void {
-      aside = countIn(folder) ?? aside;
-      for (const path of noted) if (isGone(path)) noted.delete(path);
-    },
-  };
-}
-
-/** The path itself, not what a link leads to. Where that can't be found out, it counts as there. */
-function isGone(path: string): boolean {
-  try {
-    return lstatSync(path, { throwIfNoEntry: false }) === undefined;
-  } catch {
-    return false;
-  }
-}
-
-/** Null: that can't be found out now. */
-function countIn(folder: string): number | null {
-  try {
-    return readdirSync(folder).length;
-  } catch (error) {
-    // Not there; or something else has the name, nothing can be put there, and what should be is noted.
-    if (['ENOENT', 'ENOTDIR', 'EACCES'].includes(codeOf(error) ?? '')) return 0;
-    if (isPassing(error)) return null;
-    throw error;
   }
 }
