@@ -86,6 +86,7 @@ export class MachineFiles {
   /** For a file that has come along. */
   holding(descriptor: number): FolderFiles {
     const mount = mountOf(descriptor);
+    if (mount === null) return this.#others;
     const own = this.#along.find((files) => files.mount === mount) ?? this.#along.find((files) => files.isIdle);
     if (own === undefined) return this.#others;
     own.mount = mount;
@@ -127,9 +128,13 @@ function isBelow(path: string, folder: string): boolean {
   return folder === '/' || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** proc(5). The file system itself isn't asked for that. */
-function mountOf(descriptor: number): string {
-  return /^mnt_id:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1'))?.[1] ?? '';
+/** proc(5). The file system itself isn't asked for that. Null: no descriptor is left to ask with. */
+function mountOf(descriptor: number): string | null {
+  try {
+    return /^mnt_id:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1'))?.[1] ?? null;
+  } catch {
+    return null;
+  }
 }
 
 /** Those of one folder, or file system: they wait for each other, and for no other's. */

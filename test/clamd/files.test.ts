@@ -262,6 +262,13 @@ for _ in range(200): send(b'zFILDES\\0'); send(b'\\0', ${open('clean')})
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
 });
 
+t.test('a file that comes along when no descriptor is left is looked at, and ends no process', (t) => {
+  const script = fileURLToPath(new URL('few-descriptors.js', import.meta.url));
+  const { status, stderr } = spawnSync('sh', ['-c', 'ulimit -n 256; exec "$@"', 'sh', process.execPath, script]);
+  t.equal(status, 0, String(stderr));
+  t.end();
+});
+
 t.test('the history has the end of a path, without control characters, and the extension of the file', async (t) => {
   const { share } = shares.large;
   const folder = join(share, 'v1.2', 'd'.repeat(200));
