@@ -1,8 +1,10 @@
-// One request to an origin with undici, over a connection of its own to addresses that were checked. Sole importer of undici.
+// One request to an origin with undici, over a connection of its own to addresses that were checked.
+import { createRequire } from 'node:module';
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { buildConnector, Dispatcher } from 'undici';
-import { Failure } from '../errors.js';
+import { codeOf } from '../error-text.js';
+import { Failure, Unavailable } from '../errors.js';
 import {
   ORIGIN_ADDRESSES_DIALLED,
   ORIGIN_CONNECT_MS,
@@ -62,13 +64,13 @@ export interface OriginResponse {
 }
 
 /**
- * Sends a GET, or a POST, and resolves with the response once its headers are there. Rejects with Failure `downloadFailed`, with the
+ * Sends a GET, or a POST, and resolves with the response once its headers are there. Rejects with Failure `downloadFailed` or `unavailable`, with the
  * signal's reason when it aborts. The connection serves this request only: a kept one would skip the next check.
  */
 export async function requestOrigin(request: OriginRequest, options: OriginOptions): Promise<OriginResponse> {
   const { signal } = request;
   const connection = openConnection(request, options);
-  const client = await openClient(request, options, connection);
+  const client = openClient(request, options, connection);
   return await new Promise((resolve, reject) => {
     const reception = createReception(connection, options.idleMs ?? ORIGIN_IDLE_MS, abort);
     let controller: Dispatcher.DispatchController | null = null;
@@ -120,16 +122,26 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
       onResponseData: (_controller, bytes) => reception.take(bytes),
       onResponseEnd: () => reception.end(null),
       onResponseError(_controller, error) {
-        end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error, isBegun)));
+        end(connection.problem() ?? new Failure('downloadFailed', reasonOf(error, isBegun)));
         close();
       },
     });
   });
 }
 
-async function openClient({ url }: OriginRequest, { headersMs }: OriginOptions, { connect }: OriginConnection) {
-  // A seventh of what a server process reads at its start, and most never download anything.
-  const { Client } = await import('undici');
+const load = createRequire(import.meta.url);
+
+/** A seventh of what a server process reads at its start, and most never download anything. What import() can't read once it never reads again. */
+function undici(): typeof import('undici') {
+  try {
+    return load('undici');
+  } catch (error) {
+    throw lackOf(error) ?? error;
+  }
+}
+
+function openClient({ url }: OriginRequest, { headersMs }: OriginOptions, { connect }: OriginConnection) {
+  const { Client } = undici();
   return new Client(url.origin, {
     connect,
     // No pipelining, no keep-alive: the request says `Connection: close`.
@@ -239,6 +251,7 @@ function openConnection(request: OriginRequest, options: OriginOptions) {
   const dial = createDialler(request, options);
   let state: 'dialling' | 'shaking hands' | 'open' = 'dialling';
   let socket: Socket | null = null;
+  let cause: Error | null = null;
   const pieces = new Pieces();
 
   return {
@@ -254,6 +267,7 @@ function openConnection(request: OriginRequest, options: OriginOptions) {
           state = 'open';
           callback(null, dialled);
         } else {
+          cause = error;
           callback(error, null);
         }
       };
@@ -269,11 +283,9 @@ function openConnection(request: OriginRequest, options: OriginOptions) {
       dialled.once(isTls ? 'secureConnect' : 'connect', () => settle(null));
     },
     /** Why there is none; null when it stands. */
-    problem(): string | null {
+    problem(): Failure | null {
       if (state === 'open') return null;
-      return state === 'dialling'
-        ? 'no connection to the host'
-        : 'TLS failed, or the certificate is not valid for the host';
+      return lackOf(cause) ?? new Failure('downloadFailed', state === 'dialling' ? NO_CONNECTION : NO_TLS);
     },
     /** Ends it while it is being made, which undici leaves to its timeout. */
     abandon(): void {
@@ -369,6 +381,13 @@ function disguiseReset(error: Error): void {
   if ('code' in error && error.code === 'ECONNRESET') error.code = 'CONNECTION_RESET';
 }
 
+const LACKS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
+
+/** What this machine has none of left says nothing of the origin. Null: it is something else. */
+function lackOf(cause: unknown): Failure | null {
+  return LACKS.has(codeOf(cause) ?? '') ? new Unavailable('downloadSlotsTaken', { cause }) : null;
+}
+
 /** A closed set of words: the messages of an operating system or a library contain addresses, ports and routes. */
 function reasonOf(error: unknown, isBegun: boolean): string {
   const name = error instanceof Error ? error.name : '';
@@ -380,6 +399,8 @@ function reasonOf(error: unknown, isBegun: boolean): string {
 
 /** One address gets so long before the next one is dialled; the last one the rest of what the host has. */
 const ADDRESS_TIMEOUT_MS = 1_500;
+const NO_CONNECTION = 'no connection to the host';
+const NO_TLS = 'TLS failed, or the certificate is not valid for the host';
 const LOST = 'the connection was lost before the end of the response';
 const NOT_HTTP = 'the response is not valid HTTP';
 export const TOO_SLOW = 'the origin took too long';

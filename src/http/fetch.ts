@@ -1,4 +1,7 @@
 // Requests to services that the operator has named, through the undici that the package brings.
+import { createRequire } from 'node:module';
+
+const load = createRequire(import.meta.url);
 
 /**
  * As the global `fetch`, for libraries that take one; the body of the answer is read before it resolves, so that the signal bounds
@@ -8,8 +11,8 @@
 export async function fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
   const { method = 'GET', body = null, signal = null, redirect = 'follow' } = init;
   if (body !== null && typeof body !== 'string') throw new TypeError('Only text is sent');
-  // Not before it is wanted: reading it takes a while, and a start is not the time.
-  const { fetch: send } = await import('undici');
+  // Not before it is wanted: reading it takes a while, and a start is not the time. What import() can't read once it never reads again.
+  const { fetch: send }: typeof import('undici') = load('undici');
   const headers = Object.fromEntries(new Headers(init.headers));
   const answer = await send(input instanceof Request ? input.url : input, { method, body, signal, redirect, headers });
   const content = await answer.arrayBuffer();

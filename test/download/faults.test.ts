@@ -1,4 +1,6 @@
-// Downloads from an origin that misbehaves: cuts, floods, drops, nonsense, wrong certificates. None hangs, all memory comes back.
+// Downloads from an origin that misbehaves: cuts, floods, drops, nonsense, wrong certificates; and on a machine with nothing left. None hangs, all memory comes back.
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import t from 'tap';
 import { makeCertificate } from '../fixtures/certificate.js';
@@ -264,4 +266,12 @@ t.test('whatever an origin says, in whatever pieces, is content or a failure', a
     }),
     { numRuns: 600 },
   );
+});
+
+t.test('without a descriptor left it is not the origin that fails, and later downloads succeed', (t) => {
+  const script = fileURLToPath(new URL('few-descriptors.js', import.meta.url));
+  const output = execFileSync('sh', ['-c', 'ulimit -n 256; exec "$@"', 'sh', process.execPath, script]);
+  const none = 'unavailable.downloadSlotsTaken';
+  t.strictSame(JSON.parse(String(output)), [none, 'content', none, 'content']);
+  t.end();
 });
