@@ -7,6 +7,8 @@ const HEX = Buffer.from('0123456789abcdef');
 const DASH = 0x2d;
 /** Of a millisecond's ids the first one counts from a random number below half of what 12 bits hold. */
 const COUNT_MAX = 0xfff;
+/** A clock that is set back by less is waited for, so that ids stay in their order. */
+const CORRECTION_MS = 1_000;
 
 const pool = Buffer.alloc(POOL_BYTES);
 /** From there on nobody has had them. */
@@ -23,11 +25,11 @@ export function randomId(): string {
   return written();
 }
 
-/** Version 7: its time is now, and of two ids of this process the later one is the larger one. */
+/** Version 7: its time is now, and of two ids of this process the later one is the larger one, unless the clock was set back in between. */
 export function timeId(): string {
   const at = used;
   const nowMs = Date.now();
-  if (nowMs > lastMs) {
+  if (nowMs > lastMs || nowMs < lastMs - CORRECTION_MS) {
     lastMs = nowMs;
     count = (((pool[at + 6] ?? 0) & 0x07) << 8) | (pool[at + 7] ?? 0);
   } else if (count === COUNT_MAX) {

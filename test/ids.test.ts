@@ -24,3 +24,22 @@ t.test(
     t.ok(saidMs >= beforeMs && saidMs <= Date.now() + 1);
   },
 );
+
+t.test(
+  'an id has the time of now also when the clock was ahead for a moment, and its order when it was set back by a little',
+  (t) => {
+    const { now } = Date;
+    const startedMs = now();
+    let aheadMs = 0;
+    Date.now = () => startedMs + aheadMs;
+    t.teardown(() => {
+      Date.now = now;
+    });
+    const saidMs = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) - startedMs;
+    const ids: string[] = [];
+    for (aheadMs of [86_400_000, 0, 500, 0]) ids.push(timeId());
+    t.strictSame(ids.map(saidMs), [86_400_000, 0, 500, 500]);
+    t.strictSame(ids.slice(1).sort(), ids.slice(1));
+    t.end();
+  },
+);
