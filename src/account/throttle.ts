@@ -55,6 +55,8 @@ export type Attempt = readonly [Rule, ...string[]];
 const REMEMBERED_MAX = 10_000;
 /** For so long: another node may have given an attempt back meanwhile. */
 const REMEMBERED_MS = 5 * SECOND;
+/** A bucket that is full for so much longer than one can be was filled by a clock that was ahead, and begins anew: it would keep everybody out until that time. */
+const AHEAD_MS = 10 * MINUTE;
 
 interface Refused {
   readonly knownUntilMs: number;
@@ -71,7 +73,10 @@ export function createThrottle(now: () => number) {
   function known(attempts: readonly Attempt[]): Throttled | null {
     for (const attempt of attempts) {
       const entry = refused.get(keyOf(attempt));
-      if (entry !== undefined && now() < entry.knownUntilMs) return { attempt, waitSeconds: waitOf(entry) };
+      const knownMs = entry === undefined ? 0 : entry.knownUntilMs - now();
+      // What is known for longer was found before the clock was set back.
+      if (entry !== undefined && knownMs > 0 && knownMs <= REMEMBERED_MS)
+        return { attempt, waitSeconds: waitOf(entry) };
     }
     return null;
   }
@@ -163,11 +168,12 @@ async function takeOne(tx: Queries, attempt: Attempt, nowMs: number): Promise<nu
   const now = new Date(nowMs);
   const first = new Date(nowMs + everyMs);
   const full = new Date(nowMs + burst * everyMs);
+  const wrong = new Date(full.getTime() + AHEAD_MS);
+  const filled = tx`CASE WHEN a.full_until > ${wrong} THEN ${now} ELSE greatest(a.full_until, ${now}) END + ${step}::interval`;
   const [row] = await tx<{ taken: boolean; full_until: Date }[]>`
     WITH taken AS (
       INSERT INTO sign_in_attempts AS a (bucket, full_until) VALUES (${bucket}, ${first})
-      ON CONFLICT (bucket) DO UPDATE SET full_until = greatest(a.full_until, ${now}) + ${step}::interval
-      WHERE greatest(a.full_until, ${now}) + ${step}::interval <= ${full}
+      ON CONFLICT (bucket) DO UPDATE SET full_until = ${filled} WHERE ${filled} <= ${full}
       RETURNING full_until
     )
     SELECT true AS taken, full_until FROM taken

@@ -265,7 +265,7 @@ function createExternalVerifier(trusted: TrustedIssuer, now: () => number) {
   let failedAt = Number.NEGATIVE_INFINITY;
 
   const findKey: JWTVerifyGetKey = async (header, token) => {
-    if (now() - failedAt < JWKS_FAILURE_COOLDOWN_MS) throw issuerUnreachable();
+    if (Math.abs(now() - failedAt) < JWKS_FAILURE_COOLDOWN_MS) throw issuerUnreachable();
     try {
       return await remote(header, token);
     } catch (error) {

@@ -147,6 +147,22 @@ onEachStore(async (t, store) => {
     t.ok(await desk.signIn.login(ada, from('203.0.113.1')), 'elsewhere a little later');
   });
 
+  t.test('a clock that was ahead for a while keeps nobody out when it is right again', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const desk = await openDesk(sql, { quick: true });
+    await register(desk);
+    const attempt = () => desk.signIn.login({ ...ada, password: 'wrong' }, home);
+    const allTries = async (): Promise<void> => {
+      for (let n = 0; n < signInsOfPair.burst; n += 1) await t.rejects(attempt(), wrong);
+      await t.rejects(attempt(), { ...throttled, retryAfterSeconds: 60 });
+    };
+    desk.later(86_400_000);
+    await allTries();
+    desk.later(-86_400_000);
+    t.ok(await desk.signIn.login(ada, home));
+    await allTries();
+  });
+
   t.test('attempts at the same time are counted one by one, on every node', async (t) => {
     const target = await store.target(t);
     await makeTransactionsRepeatable((await open(t, target)).sql);
