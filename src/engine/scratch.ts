@@ -35,8 +35,10 @@ const OWNER = /^(\d+)-(\d+)-(?:([0-9a-f]{12})-)?/;
 export const SIGN_OF_LIFE_MS = 60_000;
 /** Long enough for an owner that is held up. Until then its folder takes room. */
 const ABANDONED_MS = 15 * SIGN_OF_LIFE_MS;
-/** Of folders of other processes: the last sign of life, and when we saw it first. */
-const signsOfLife = new Map<string, { readonly mtimeMs: number; readonly seenMs: number }>();
+/** Of folders: the last sign of life, and when we saw it first. */
+type SignsOfLife = Map<string, { readonly mtimeMs: number; readonly seenMs: number }>;
+/** Of folders of other processes. */
+const signsOfLife: SignsOfLife = new Map();
 
 /** The beginning of the name of a folder of this process. */
 export const processFolderName = (prefix: string): string => `${prefix}${process.pid}-${STARTED}-${NAMESPACE}-`;
@@ -96,7 +98,7 @@ function factsOf(path: string): Stats | null {
 function isOrphan(path: string, name: string, facts: Stats): boolean {
   const [, pid, started, namespace] = OWNER.exec(name) ?? [];
   if (pid === undefined) return false;
-  if (namespace !== NAMESPACE) return isAbandoned(path, facts);
+  if (namespace !== NAMESPACE) return isSilent(signsOfLife, path, facts, ABANDONED_MS);
   return Number(pid) === process.pid ? Number(started) !== STARTED : !isAlive(Number(pid));
 }
 
@@ -114,14 +116,14 @@ function isAlive(pid: number): boolean {
  * Measured by our own monotonic clock, which stands still while the machine sleeps. So a folder doesn't look old because
  * two clocks differ, or because the machine has slept.
  */
-function isAbandoned(path: string, { mtimeMs }: Stats): boolean {
-  const seen = signsOfLife.get(path);
+function isSilent(signs: SignsOfLife, path: string, { mtimeMs }: Stats, silenceMs: number): boolean {
+  const seen = signs.get(path);
   if (seen?.mtimeMs !== mtimeMs) {
-    signsOfLife.set(path, { mtimeMs, seenMs: performance.now() });
+    signs.set(path, { mtimeMs, seenMs: performance.now() });
     return false;
   }
-  if (performance.now() - seen.seenMs < ABANDONED_MS) return false;
-  signsOfLife.delete(path);
+  if (performance.now() - seen.seenMs < silenceMs) return false;
+  signs.delete(path);
   return true;
 }
 
@@ -156,34 +158,33 @@ export function makeScratch() {
     warnings.push(`${room}: the engine unpacks into ${parent}, which is slower`);
   }
   const directory = mkdtempSync(join(parent, processFolderName(PREFIX)));
+  const signs: SignsOfLife = new Map();
   return {
     directory,
     /** What the operator should know, or null. */
     warning: warnings.length === 0 ? null : warnings.join('; '),
     /**
-     * To be called every SIGN_OF_LIFE_MS. Removes what has not been written to for so long: a scan removes its own folder, so
+     * To be called every SIGN_OF_LIFE_MS. Removes what has not been written to since a call so long ago: a scan removes its own folder, so
      * a parser has left it behind. Also removes the folders of processes that are gone. Resolves with what went wrong, or null.
      */
-    sweep(olderThanMs: number): Promise<string | null> {
+    sweep(silenceMs: number): Promise<string | null> {
       showLife(directory);
       // The warning at the start has said what can't be removed.
       removeOrphans(parent, PREFIX);
-      return sweep(directory, Date.now() - olderThanMs);
+      return sweep(directory, signs, silenceMs);
     },
     remove: (): void => rmSync(directory, { recursive: true, force: true }),
   };
 }
 
-async function sweep(directory: string, beforeMs: number): Promise<string | null> {
+async function sweep(directory: string, signs: SignsOfLife, silenceMs: number): Promise<string | null> {
   try {
-    for (const name of await readdir(directory)) {
-      const path = join(directory, name);
+    const paths = (await readdir(directory)).map((name) => join(directory, name));
+    for (const path of signs.keys()) if (!paths.includes(path)) signs.delete(path);
+    for (const path of paths) {
       // A scan that ends meanwhile removes its folder itself.
-      const modifiedMs = await lstat(path).then(
-        ({ mtimeMs }) => mtimeMs,
-        () => Number.POSITIVE_INFINITY,
-      );
-      if (modifiedMs < beforeMs) await rm(path, { recursive: true, force: true });
+      const facts = await lstat(path).catch(() => null);
+      if (facts !== null && isSilent(signs, path, facts, silenceMs)) await rm(path, { recursive: true, force: true });
     }
     return null;
   } catch (error) {
