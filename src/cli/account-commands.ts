@@ -84,8 +84,6 @@ const stores = () => import('./store.js');
 
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
   const run: RunWithConfig = async ({ dataDir }, work) => {
-    // The reader has seen enough (`sluice user list | head -1`).
-    process.stdout.on('error', () => undefined);
     finish(await work(readConfig(findService(env, { dataDirectory: dataDir ?? null }))));
   };
   const runOnNew: RunWithConfig = async ({ dataDir }, work) => {

@@ -30,6 +30,12 @@ t.test('--help names the commands', async (t) => {
   t.notMatch((await sluice(t, ['billing', '-h'])).stdout, 'help [command]');
 });
 
+t.test('a reader that is gone is no error', async (t) => {
+  const command = start(t, mainPath, ['serve', '--help'], { cwd: tmpdir() });
+  command.process.stdout?.destroy();
+  t.match(await command.ended, { code: 0, stderr: '' });
+});
+
 t.test('serve --help names every environment variable', async (t) => {
   const { stdout, code } = await sluice(t, ['serve', '--help']);
   for (const { name } of environment) t.match(stdout, new RegExp(`^  ${name}(=|$)`, 'm'));
