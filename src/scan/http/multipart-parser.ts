@@ -53,7 +53,7 @@ export abstract class MultipartParser {
   write(bytes: Buffer): void {
     if (bytes.length === 0) return;
     this.#totalBytes += bytes.length;
-    const input = this.#joined(bytes);
+    const input = this.#held === null ? bytes : this.#joined(this.#held, bytes);
     let at = 0;
     while (at < input.length) {
       let next: number;
@@ -90,14 +90,8 @@ export abstract class MultipartParser {
   }
 
   /** The bytes that were held, with the fresh ones behind them. */
-  #joined(fresh: Buffer): Buffer {
-    const held = this.#held;
+  #joined(held: Buffer, fresh: Buffer): Buffer {
     this.#held = null;
-    if (this.#state === 'start' && fresh.length < this.#delimiter.length) {
-      this.#state = 'preamble';
-      return Buffer.concat([CRLF, fresh]);
-    }
-    if (held === null) return fresh;
     return this.#state === 'preamble' || this.#state === 'content'
       ? this.#seam(held, fresh)
       : Buffer.concat([held, fresh]);
@@ -106,9 +100,11 @@ export abstract class MultipartParser {
   /** The first delimiter needs no CRLF before it, so the body begins as if one had come. */
   #begin(input: Buffer): number {
     const { length } = this.#delimiter;
-    if (input.compare(this.#delimiter, CRLF.length, length, 0, length - CRLF.length) === 0) {
+    const dashBoundary = length - CRLF.length;
+    if (input.length < dashBoundary) return UNDECIDED;
+    if (input.compare(this.#delimiter, CRLF.length, length, 0, dashBoundary) === 0) {
       this.#state = 'delimiter';
-      return length - CRLF.length;
+      return dashBoundary;
     }
     this.#state = 'preamble';
     this.#addMargin(CRLF.length);
