@@ -321,12 +321,13 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.#reply = reply;
     this.closeAfter ||= this.#host.isRetiring;
     if (this.#isWhole || this.problem !== null) {
-      this.#host.turns.answer(this, this, isInRun);
+      if (isInRun || this.closeAfter) this.#host.turns.answer(this, this);
+      else this.give();
       return;
     }
     if (!this.closeAfter && typeof reply.body === 'string' && !endsWithHead(this.method, reply.status)) {
       this.#isButOneByte = true;
-      this.#wire.answerButOneByte(headOf(reply, this.requestId), Buffer.from(`${reply.body}\n`));
+      this.#wire.answerButOneByte(reply.head ?? headOf(reply, this.requestId), Buffer.from(`${reply.body}\n`));
     }
     this.#dropRest();
   }
@@ -340,7 +341,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     else if (this.#isPaused) this.#resumeReading();
     const wire = this.#wire;
     const { status, body } = this.#reply;
-    const head = headOf(this.#reply, this.requestId);
+    const head = this.#reply.head ?? headOf(this.#reply, this.requestId);
     if (this.#isButOneByte) wire.answerRest();
     else if (typeof body === 'object' && Symbol.asyncIterator in body) {
       // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.

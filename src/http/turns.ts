@@ -59,11 +59,10 @@ export class Turns {
   private areRefusalsTimed = false;
 
   /**
-   * Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. `isInRun` false: it certainly isn't inside of the
-   * library's run.
+   * Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. Who is certainly not inside of the library's run need
+   * not ask.
    */
-  answer(request: object, ready: Ready, isInRun = true): void {
-    if (!isInRun) this.heard = null;
+  answer(request: object, ready: Ready): void {
     if (request !== this.heard && !ready.closeAfter) {
       ready.give();
       return;
