@@ -99,7 +99,7 @@ function countsOf(users: Users, hourNow: HourClock): Pick<Ledger, 'take' | 'look
       if (key === null && keyHash !== null) return { kind: 'revoked' };
       const now = hourNow();
       const { windowStartSeconds, nowSeconds } = now;
-      const hour = hourOf(user, windowStartSeconds);
+      const hour = user.hours.get(windowStartSeconds) ?? openHour(user, windowStartSeconds);
       if (key?.rules !== undefined) return takeByRules(user.limit, hour, key.keyId, key.rules, now);
       const { limit } = user;
       const direct = hour.direct - hour.directReturned;
@@ -210,9 +210,7 @@ function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setL
   };
 }
 
-function hourOf(user: LedgerUser, windowStartSeconds: number): Hour {
-  const known = user.hours.get(windowStartSeconds);
-  if (known !== undefined) return known;
+function openHour(user: LedgerUser, windowStartSeconds: number): Hour {
   if (user.hours.size >= HOURS_KEPT) {
     const farthest = [...user.hours.keys()].sort(
       (one, other) => Math.abs(other - windowStartSeconds) - Math.abs(one - windowStartSeconds),
@@ -228,7 +226,7 @@ function raiseHour(
   user: LedgerUser,
   { keyId, windowStartSeconds, mirrored, returned, direct, directReturned }: QuotaHour,
 ): void {
-  const all = hourOf(user, windowStartSeconds);
+  const all = user.hours.get(windowStartSeconds) ?? openHour(user, windowStartSeconds);
   const hour = keyId === undefined ? all : unitsOf(all, keyId);
   hour.counted = Math.max(hour.counted, mirrored);
   hour.returned = Math.max(hour.returned, returned);
