@@ -92,7 +92,8 @@ function createRecentRows(limitRows: number) {
   let first = 0;
 
   function letGo(): void {
-    for (let oldest = kept[first]; oldest !== undefined && isCopied(oldest); oldest = kept[first]) {
+    for (let oldest = kept[first]; oldest !== undefined; oldest = kept[first]) {
+      if (oldest.endBytes > oldest.segment.readBytes) break;
       oldest.copied?.resolve();
       first += 1;
     }
@@ -103,9 +104,10 @@ function createRecentRows(limitRows: number) {
 
   /** The newest one that the database doesn't have. */
   function lastWhere(matches: (row: ScanRow) => boolean): Recent | null {
+    letGo();
     for (let index = kept.length - 1; index >= first; index -= 1) {
       const recent = kept[index];
-      if (recent !== undefined && matches(recent.row)) return isCopied(recent) ? null : recent;
+      if (recent !== undefined && matches(recent.row)) return recent;
     }
     return null;
   }
@@ -142,8 +144,6 @@ function createRecentRows(limitRows: number) {
     letGo,
   };
 }
-
-const isCopied = ({ endBytes, segment }: Recent): boolean => endBytes <= segment.readBytes;
 
 interface RowBatch {
   readonly rows: readonly ScanRow[];
