@@ -109,11 +109,8 @@ export function isSameBy(verdict: Verdict, policy: ScanPolicy): boolean {
   return verdict.kind === 'infected' && (policy.heuristics === 'on' || !verdict.virusName.startsWith(HEURISTIC));
 }
 
-const NO_NOTICES: readonly string[] = [];
-
 /** What is said beside a verdict, in this order: the words of X-Scan-Notice and of the history. `notice`: that of the engine with each of its answers. */
 export function noticesOf(verdict: CompleteVerdict, notice: string | null): readonly string[] {
-  if (verdict === CLEAN && notice === null) return NO_NOTICES;
   const notices: string[] = [];
   if (verdict.kind === 'clean') {
     if (verdict.encrypted) notices.push('encrypted');

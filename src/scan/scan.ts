@@ -1,6 +1,6 @@
 // One scan, from its admission to its answer, whatever protocol it came by: it goes through the rooms itself, stage by stage.
 import type { Engine } from '../engine/engine.js';
-import { isSameBy, noticesOf, type Verdict } from '../engine/verdict.js';
+import { CLEAN, isSameBy, noticesOf, type Verdict } from '../engine/verdict.js';
 import { errorTable, Failure, throwLater, Unavailable } from '../errors.js';
 import { extensionOf, shownNameOf } from '../filename.js';
 import type { Recorded } from '../history/intake.js';
@@ -341,12 +341,14 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   #record(): void {
     this.enter('recording');
-    if (this.verdict === null) {
+    const { verdict } = this;
+    if (verdict === null) {
       void this.#settle();
       return;
     }
-    if (this.verdict.kind === 'infected') this.virusName = this.verdict.virusName;
-    if (this.lookedBy !== null) this.notices = noticesOf(this.verdict, this.lookedBy.notice);
+    if (verdict.kind === 'infected') this.virusName = verdict.virusName;
+    const notice = this.lookedBy?.notice ?? null;
+    if (verdict !== CLEAN || notice !== null) this.notices = noticesOf(verdict, notice);
     this.parts.history.append(this);
   }
 
