@@ -21,7 +21,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   #url: string | null = null;
   /** What has come is looked at when it is admitted, not before. */
   #isPatient = false;
-  #isWatched = false;
   #left: Error | null = null;
 
   // What a protocol does.
@@ -237,15 +236,14 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   }
 
   #startWatch(): void {
-    this.#isWatched = true;
+    this.hearsTurn = true;
     this.watch();
   }
 
   // What it hears from the threads.
 
   override onTurn(): void {
-    if (!this.#isWatched) return;
-    this.#isWatched = false;
+    this.hearsTurn = false;
     this.unwatch();
   }
 

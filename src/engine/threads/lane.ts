@@ -179,7 +179,7 @@ export class Lane {
     scan.isAgain = false;
     scan.turn = turn === 'alone' && this.queue.active.size > 1 ? 'shared' : turn;
     this.running += 1;
-    scan.onTurn();
+    if (scan.hearsTurn) scan.onTurn();
   }
 
   #dispatch(): void {

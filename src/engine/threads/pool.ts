@@ -268,6 +268,7 @@ export interface ScanOptions {
 }
 
 class PromisedScan extends ThreadScan {
+  override hearsTurn = true;
   readonly outcome: Promise<ScanOutcome>;
   #settle: (outcome: ScanOutcome) => void = () => undefined;
   #refuse: (reason: unknown) => void = () => undefined;

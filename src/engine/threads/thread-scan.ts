@@ -34,6 +34,8 @@ export abstract class ThreadScan {
   begunMs = 0;
   /** Null: no thread was at it. */
   turn: TurnKind | null = null;
+  /** It is to be told when a thread is at it. */
+  hearsTurn = false;
 
   // What follows is written by this room alone.
   /** Before the end is said it is `idle` again. */
@@ -58,7 +60,7 @@ export abstract class ThreadScan {
   /** It was posted a second time: another scan may be at the thread before it. */
   isAgain = false;
 
-  /** A thread is at it. */
+  /** A thread is at it; only where it is to be told. */
   abstract onTurn(): void;
   /** The end: a thread has looked, and has let go of the content. `engine` null: none has looked, and the verdict is incomplete. */
   abstract onAnswer(verdict: Verdict, engine: Engine | null, durationMs: number): void;

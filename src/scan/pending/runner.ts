@@ -193,6 +193,7 @@ export class Runner {
 
 /** A scan that was accepted before: its content comes from this node's disk, or from its URL, and its answer is its row in the history. */
 class AcceptedScan extends StreamScan {
+  override hearsTurn = true;
   protected readonly limitBytes: number;
   protected readonly stream = new HeldReading(false);
   readonly #accepted: Accepted;

@@ -10,6 +10,7 @@ export function hearingTurns(pool: AskedPool, onTurn: (kind: ThreadScan['turn'])
     leave: (scan) => pool.leave(scan),
     ask(scan) {
       const { onTurn: own } = scan;
+      scan.hearsTurn = true;
       scan.onTurn = () => {
         own.call(scan);
         onTurn(scan.turn);
