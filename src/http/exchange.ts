@@ -327,7 +327,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     }
     if (!this.closeAfter && typeof reply.body === 'string' && !endsWithHead(this.method, reply.status)) {
       this.#isButOneByte = true;
-      this.#wire.answerButOneByte(reply.head ?? headOf(reply, this.requestId), Buffer.from(`${reply.body}\n`));
+      this.#wire.answerButOneByte(headOf(reply, this.requestId), Buffer.from(`${reply.body}\n`));
     }
     this.#dropRest();
   }
@@ -341,7 +341,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     else if (this.#isPaused) this.#resumeReading();
     const wire = this.#wire;
     const { status, body } = this.#reply;
-    const head = this.#reply.head ?? headOf(this.#reply, this.requestId);
+    const head = headOf(this.#reply, this.requestId);
     if (this.#isButOneByte) wire.answerRest();
     else if (typeof body === 'object' && Symbol.asyncIterator in body) {
       // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.

@@ -204,8 +204,8 @@ export interface Reply {
   readonly status: number;
   /** A list is sent as several headers of that name. */
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** In the place of these and of the content type, with the id of the request. */
-  readonly head?: AnswerHead;
+  /** In the place of these and of the content type: each name before its value, with that of the request. The usual headers go with them. */
+  readonly list?: readonly string[];
   /** Not sent with 204 and 304, which have none (of a 304 it is what the 200 has). Pieces are sent one after the other, as the client takes them. */
   readonly body: string | Uint8Array | AsyncIterable<string>;
   /** Default: `application/json; charset=utf-8`. */
@@ -216,6 +216,7 @@ const NO_HEADERS: NonNullable<Reply['headers']> = {};
 
 export function headOf(reply: Reply, requestId: string): AnswerHead {
   const { status, headers = NO_HEADERS, contentType } = reply;
+  if (reply.list !== undefined) return { status, isUsual: true, headers: reply.list };
   const list = ['X-Request-Id', requestId];
   const hasBody = status !== 204 && status !== 304;
   const isUsual = hasBody && contentType === undefined && headers['Cache-Control'] === undefined;

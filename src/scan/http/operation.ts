@@ -44,7 +44,7 @@ export function exhaustedReply({ quota, retryAfterSeconds }: Extract<Access, { o
 /** In one step: a list that grows leaves its old self behind. */
 export function scannedReply(scan: Scan, { limit, remaining, resetEpochSeconds }: Admitted['quota']): Reply {
   const { lookedBy, looked, notices } = scan;
-  const headers = [
+  const list = [
     'X-Request-Id',
     scan.requestId,
     'X-RateLimit-Limit',
@@ -64,9 +64,9 @@ export function scannedReply(scan: Scan, { limit, remaining, resetEpochSeconds }
     'X-Scan-Type',
     scan.detectedType ?? '',
   ];
-  if (scan.detectedType === null) headers.length -= 2;
-  if (notices.length > 0) headers.push('X-Scan-Notice', notices.join(', '));
-  return { status: 200, head: { status: 200, isUsual: true, headers }, body: resultJson(scan) };
+  if (scan.detectedType === null) list.length -= 2;
+  if (notices.length > 0) list.push('X-Scan-Notice', notices.join(', '));
+  return { status: 200, list, body: resultJson(scan) };
 }
 
 function quotaHeadersOf({ limit, remaining, resetEpochSeconds }: Admitted['quota']): AnswerHeaders {
