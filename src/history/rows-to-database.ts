@@ -335,6 +335,9 @@ interface DayCount {
   readonly keyId: string | null;
   /** Days since 1970. */
   readonly day: number;
+  /** No id of the day is below it, and none reaches the other. */
+  readonly from: string;
+  readonly until: string;
   readonly status: number;
   readonly infected: boolean;
   scans: number;
@@ -344,16 +347,18 @@ interface DayCount {
 function countsOf(rows: readonly ScanRow[]): DayCount[] {
   const counts: DayCount[] = [];
   for (const { id, userId, keyId, status, virusName } of rows) {
-    const day = Math.floor(timeOfId(id) / DAY_MS);
     const infected = virusName !== null;
     let known: DayCount | undefined;
     for (let at = counts.length - 1; at >= 0 && known === undefined; at -= 1) {
       const one = counts[at];
-      const isSame = one?.userId === userId && one.keyId === keyId && one.day === day && one.status === status;
-      if (isSame && one.infected === infected) known = one;
+      const isSame = one?.userId === userId && one.keyId === keyId && one.from <= id && id < one.until;
+      if (isSame && one.status === status && one.infected === infected) known = one;
     }
-    if (known === undefined) counts.push({ userId, keyId, day, status, infected, scans: 1 });
-    else known.scans += 1;
+    if (known === undefined) {
+      const day = Math.floor(timeOfId(id) / DAY_MS);
+      const [from, until] = [lowestIdAt(day * DAY_MS), lowestIdAt((day + 1) * DAY_MS)];
+      counts.push({ userId, keyId, day, from, until, status, infected, scans: 1 });
+    } else known.scans += 1;
   }
   return counts;
 }
