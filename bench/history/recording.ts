@@ -15,7 +15,6 @@ import { ownSignaturesDirectory } from '../../src/paths.js';
 import { createScanRoutes } from '../../src/scan/http/route.js';
 import { UploadMemory } from '../../src/scan/memory/memory.js';
 import { createRefunds } from '../../src/scan/scan-facts.js';
-import { createKnownVerdicts, createVerdictCache } from '../../src/scan/verdicts/known.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { startPostgres } from '../../test/fixtures/postgres.js';
 import { compile, loadProgram } from '../compile.js';
@@ -92,11 +91,7 @@ async function startSide(record: Pick<History, 'refusal' | 'append'>): Promise<S
     pool,
     refused: new Set<string>(),
     signatures,
-    known: createKnownVerdicts({
-      cache: createVerdictCache({ limitBytes: 0 }),
-      shared: null,
-      scope: 'shared' as const,
-    }),
+    known: null,
     uploadMemory: memory,
     downloads: {
       fetch: () => Promise.reject(new Error('Nothing is downloaded here')),

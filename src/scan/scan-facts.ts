@@ -22,7 +22,8 @@ export interface ScanParts extends UrlParts {
   readonly signatures: Pick<Signatures, 'serving' | 'state'>;
   /** Contents, as SHA-256, that have crashed the engine more than once. */
   readonly refused: ReadonlySet<string>;
-  readonly known: KnownVerdicts;
+  /** Null: no verdict is remembered. */
+  readonly known: KnownVerdicts | null;
   readonly uploadMemory: Lender;
   readonly history: Pick<History, 'refusal' | 'append'>;
   readonly refunds: Refunds;

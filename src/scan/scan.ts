@@ -191,7 +191,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   #look(content: Content): void {
     const { signatures, known } = this.parts;
     const { engine } = signatures.serving;
-    if (engine === null) {
+    if (engine === null || known === null) {
       this.#askForThread(content);
       return;
     }
@@ -254,7 +254,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     const isForAll = verdict.kind !== 'clean' || verdict.suspected === undefined;
     if (isComplete && isForAll && engine !== null && content !== null) {
       const { detectedType } = this;
-      this.parts.known.keep(content, engine, this.account, { verdict, durationMs, detectedType });
+      this.parts.known?.keep(content, engine, this.account, { verdict, durationMs, detectedType });
     }
     if (this.isDecided) {
       this.#release();

@@ -98,7 +98,7 @@ async function ownParts(config: Config, log: EventLog) {
   tellOfDescriptors(descriptors, config, log);
   return {
     ...{ library, descriptors },
-    cache: createVerdictCache({ limitBytes: config.verdictCacheBytes }),
+    cache: config.verdictCacheBytes === 0 ? null : createVerdictCache({ limitBytes: config.verdictCacheBytes }),
     memories: createMemories(config),
     standing: createStandings(config.signatureFolders, Date.now),
     version: readVersion(),
@@ -193,11 +193,10 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
   const { library, metrics, signatures } = parts;
   const startedMs = performance.now();
   try {
-    const cache = createVerdictCache({ limitBytes: 0 });
     const rest = {
       access: warmAccess,
       history: unkeptHistory,
-      cache,
+      cache: null,
       shared: null,
       once: null,
       later: null,

@@ -140,12 +140,12 @@ function addCache(figures: Figures, cache: MetricsParts['cache']): void {
   figures.gauge(
     'sluice_verdict_cache_entries',
     'Verdicts that are remembered: of a content, and once more for each account that had it scanned.',
-    () => cache.entries,
+    () => cache?.entries ?? 0,
   );
   figures.gauge(
     'sluice_verdict_cache_bytes',
     'Memory of the verdicts that are remembered, about.',
-    () => cache.sizeBytes,
+    () => cache?.sizeBytes ?? 0,
   );
 }
 

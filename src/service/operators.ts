@@ -132,7 +132,7 @@ function healthOf(config: Config, parts: OperatorsParts, nodes: SharedNodes): Re
         heapBytes: heapUsed,
         uploads: lentBy(memories.uploads, config.uploadMemoryBytes),
         downloads: lentBy(memories.downloads, config.downloadMemoryBytes),
-        verdictCacheBytes: Math.round(cache.sizeBytes),
+        verdictCacheBytes: Math.round(cache?.sizeBytes ?? 0),
       },
       stores: {
         database: await problemOf(parts.postgres),

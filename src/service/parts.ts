@@ -38,7 +38,8 @@ export interface Parts {
   readonly sandbox: Confinement | null;
   readonly library: HttpLibrary;
   readonly descriptors: DescriptorPlan;
-  readonly cache: VerdictCache;
+  /** Null: no verdict is remembered. */
+  readonly cache: VerdictCache | null;
   readonly memories: Readonly<Record<'uploads' | 'downloads', UploadMemory>>;
   readonly version: string;
 }

@@ -57,7 +57,7 @@ type SharedByScans = Pick<Parts, 'memories' | 'pool' | 'signatures' | 'refused' 
 interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded' | 'traces'> {
   readonly onRefused: ScanRouteParts['onRefused'];
   readonly access: AccessControl;
-  readonly cache: VerdictCache;
+  readonly cache: VerdictCache | null;
   readonly shared: SharedVerdicts | null;
   readonly once: Once | null;
   /** Asynchronous scans, which begin with it; null: there are none. */
@@ -74,7 +74,7 @@ export function openScans(
     pool,
     refused,
     signatures,
-    known: createKnownVerdicts({ cache, shared, scope: config.verdictScope }),
+    known: cache === null ? null : createKnownVerdicts({ cache, shared, scope: config.verdictScope }),
     uploadMemory: memories.uploads,
     downloads: openDownloads(config, { descriptors, version }),
     downloadMemory: memories.downloads,

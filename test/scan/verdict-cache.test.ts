@@ -51,12 +51,6 @@ t.test('it knows which accounts have scanned a content', async (t) => {
   }
 });
 
-t.test('without room it remembers nothing', async (t) => {
-  const cache = createVerdictCache({ limitBytes: 0 });
-  cache.set(digest(0), 1, 'ada', clean);
-  t.equal(cache.get(digest(0), 1), null);
-});
-
 t.test('it stays within its bytes, and what is asked for again and again stays', async (t) => {
   const cache = createVerdictCache({ limitBytes: MIB });
   cache.set(digest(0), 1, 'ada', infected);

@@ -270,7 +270,7 @@ class Generations {
 
 /**
  * Holds one epoch at a time. Digest and epoch are enough as a key: other settings that a verdict depends on (limits, the
- * policy for encrypted archives) are fixed for the life of a process. `limitBytes` 0: none.
+ * policy for encrypted archives) are fixed for the life of a process.
  */
 export function createVerdictCache({ limitBytes }: { readonly limitBytes: number }) {
   const generationLimit = Math.floor(limitBytes / ENTRY_BYTES / 2);
@@ -289,11 +289,11 @@ export function createVerdictCache({ limitBytes }: { readonly limitBytes: number
   return {
     /** What the engine of that epoch said of the content; null when it wasn't asked, or too long ago. */
     get(sha256: string, epoch: number): Remembered | null {
-      return generationLimit > 0 && turnTo(epoch) ? contents.find(sha256) : null;
+      return turnTo(epoch) ? contents.find(sha256) : null;
     },
     /** Only what an engine of that epoch has found for the account, and never an incomplete verdict. */
     set(sha256: string, epoch: number, account: string, found: LookedAt): void {
-      if (generationLimit === 0 || !turnTo(epoch)) return;
+      if (!turnTo(epoch)) return;
       const known = contents.find(sha256);
       if (known === null) contents.keep(sha256, new Remembered(found, account));
       else if (!known.isOf(account)) contents.addAccount(sha256, known, account);
