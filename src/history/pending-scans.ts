@@ -107,15 +107,19 @@ function ofNodes(sql: Sql, columns: Fragment) {
         SELECT ${columns} FROM pending_scans WHERE node_id = ${nodeId} AND id < ${lowestIdAt(beforeMs)}::uuid
         ORDER BY id LIMIT ${GONE_ROWS}`;
     },
-    /** Some of the scans of nodes that are gone. Such a node is forgotten with its last one. */
-    async ofGoneNodes(): Promise<readonly SeenPendingScan[]> {
+    /** Nodes that were not seen for long. */
+    async goneNodes(): Promise<readonly string[]> {
+      const nodes = await sql<{ node_id: string }[]>`
+        SELECT node_id FROM pending_nodes WHERE seen_at < now() - ${NODE_GONE}::interval`;
+      return nodes.map((node) => node.node_id);
+    },
+    /** Some of the scans of those of the nodes that are gone. Such a node is forgotten with its last one. */
+    async ofGoneNodes(nodeIds: readonly string[]): Promise<readonly SeenPendingScan[]> {
+      const areGone = sql`node_id = ANY(${[...nodeIds]}::uuid[]) AND seen_at < now() - ${NODE_GONE}::interval`;
       const scans = await sql<SeenPendingScan[]>`
-        SELECT ${columns} FROM pending_scans
-        WHERE node_id IN (SELECT node_id FROM pending_nodes WHERE seen_at < now() - ${NODE_GONE}::interval)
+        SELECT ${columns} FROM pending_scans WHERE node_id IN (SELECT node_id FROM pending_nodes WHERE ${areGone})
         ORDER BY id LIMIT ${GONE_ROWS}`;
-      if (scans.length === 0) {
-        await sql`DELETE FROM pending_nodes WHERE seen_at < now() - ${NODE_GONE}::interval`;
-      }
+      if (scans.length === 0) await sql`DELETE FROM pending_nodes WHERE ${areGone}`;
       return scans;
     },
   };

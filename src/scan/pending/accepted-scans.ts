@@ -37,7 +37,7 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
   const { table, store, history, limitBytes, scans, onProblem } = options;
   const runner = new Runner({ ...options, read: (id) => store.read(id) });
   const unaccepted = new Unaccepted(table);
-  const { takeOver, ended, lookAround } = createUpkeep(options, runner);
+  const { takeOver, ended, sayAgain, lookAround } = createUpkeep(options, runner);
   let work: Promise<void> = Promise.resolve();
   let isStopping = false;
 
@@ -56,8 +56,7 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
   }
 
   function upkeep(): void {
-    behind(takeOver);
-    behind(() => unaccepted.remove());
+    for (const step of [takeOver, sayAgain, () => unaccepted.remove()]) behind(step);
   }
 
   behind(takeOver);
@@ -107,6 +106,16 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
 function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedScansOptions, runner: Runner) {
   /** Taken over, while the database hasn't said yet what they are. */
   const unknown: LeftContents = new Map();
+  /** The database knows that this node lives. */
+  let isSeen = false;
+  /** Nodes that were gone at the last look. Where only the database was away, or its clock was set, they have said by the next one that they live. */
+  let goneBefore: ReadonlySet<string> = new Set();
+
+  async function sayThatItLives(): Promise<void> {
+    isSeen = false;
+    await table.nodeSeen(store.nodeId);
+    isSeen = true;
+  }
 
   /** There won't be a verdict. */
   async function giveUp(scan: Accepted, error: string): Promise<void> {
@@ -140,10 +149,18 @@ function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedSc
     ended(ids: readonly string[]): void {
       for (const id of ids) unknown.delete(id);
     },
+    /** As soon as it can where it could not when it was due. */
+    async sayAgain(): Promise<void> {
+      if (!isSeen) await sayThatItLives();
+    },
     /** That this node lives, and scans that nobody will do. */
     async lookAround(): Promise<void> {
-      await table.nodeSeen(store.nodeId);
-      for (const scan of await table.ofGoneNodes()) await giveUp(scan, 'The node that had accepted the scan is gone');
+      await sayThatItLives();
+      const gone = await table.goneNodes();
+      const stillGone = gone.filter((nodeId) => goneBefore.has(nodeId));
+      goneBefore = new Set(gone);
+      for (const scan of await table.ofGoneNodes(stillGone))
+        await giveUp(scan, 'The node that had accepted the scan is gone');
       const old = await table.ofNode(store.nodeId, Date.now() - ORPHAN_AGE_MS);
       const lost = old.filter(({ id }) => !store.isAnywhere(id));
       for (const scan of lost) await giveUp(scan, unavailableTable.contentLost.text);
