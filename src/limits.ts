@@ -88,6 +88,8 @@ export const READS_PER_SECOND = 20;
 export const REDIRECTS_MAX = 5;
 /** Header block of an origin's response, each hop: as much as we take ourselves. */
 export const ORIGIN_HEADER_BYTES = 16 * 1024;
+/** What comes around a body may be as much as the body, and so much more: early hints, sizes of chunks, what is said behind them. */
+export const ORIGIN_AROUND_BYTES = 256 * 1024;
 /** Waiting for all answers of the DNS about one host. */
 export const ORIGIN_DNS_MS = 5_000;
 /** One question to one DNS server, before it is asked again or the next one is. */

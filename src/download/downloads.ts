@@ -7,10 +7,10 @@ import { Failure, Unavailable } from '../errors.js';
 import { ORIGIN_DNS_MS, ORIGIN_DNS_TRIES, ORIGIN_DNS_TRY_MS, REDIRECTS_MAX } from '../limits.js';
 import { Shares } from '../waiting/limiter.js';
 import { type Deadline, startDeadline } from '../waiting/within.js';
+import { codingCheck } from './coding.js';
 import type { Guard, GuardedUrl } from './guard.js';
 import {
   type ByteSink,
-  codingCheck,
   type OriginMessage,
   type OriginOptions,
   type OriginResponse,

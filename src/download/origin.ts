@@ -7,6 +7,7 @@ import { codeOf } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
 import {
   ORIGIN_ADDRESSES_DIALLED,
+  ORIGIN_AROUND_BYTES,
   ORIGIN_CONNECT_MS,
   ORIGIN_HEADER_BYTES,
   ORIGIN_HEADERS_MS,
@@ -96,6 +97,7 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
     }
     if (signal.aborted) return onAbort();
     signal.addEventListener('abort', onAbort);
+    connection.whenFlooded(() => abort(new Failure('downloadFailed', NOT_HTTP)));
 
     // The handler rather than a stream: a stream that isn't read stops undici's parser. If the origin ends its connection
     // just then, an assertion fails that nobody can catch (nodejs/undici#5360).
@@ -196,7 +198,7 @@ function createReception(connection: OriginConnection, idleMs: number, abort: (e
   /** Takes the next bytes of the body, which are not kept: their memory is undici's. */
   function take(bytes: Uint8Array): void {
     if (ended !== null) return;
-    connection.onBody();
+    connection.onBody(bytes.length);
     idle.renew();
     try {
       sink(bytes);
@@ -291,8 +293,11 @@ function openConnection(request: OriginRequest, options: OriginOptions) {
     abandon(): void {
       if (state !== 'open') socket?.destroy();
     },
-    /** Bytes of the body have come, of what was read last. */
-    onBody: (): void => pieces.release(),
+    /** So many bytes of the body have come, of what was read last. */
+    onBody: (bytes: number): void => pieces.onBody(bytes),
+    whenFlooded(onFlooded: () => void): void {
+      pieces.onFlooded = onFlooded;
+    },
     /** Shows undici no more of what arrives, which stays with the kernel then; its end isn't seen either. */
     hold(): void {
       pieces.isHeld = true;
@@ -311,23 +316,31 @@ const PIECES_KEPT = 16;
 /** What undici reads, which it does when the socket says that it is readable, until there is nothing. */
 class Pieces {
   isHeld = false;
+  /** Far more comes around the body than it has itself: the serving thread would be busy with it for as long as the download may take. */
+  onFlooded: () => void = () => undefined;
   /** Those that it may still refer to. */
   readonly #read: Buffer[] = [];
+  /** Of what was read, less twice what was body of it. */
+  #aroundBytes = 0;
 
   comeFrom(socket: Socket): void {
     const read = socket.read.bind(socket);
     socket.read = (size): Buffer | null => {
+      if (this.#aroundBytes > ORIGIN_AROUND_BYTES) this.onFlooded();
       const piece: Buffer | null = this.isHeld ? null : read(size);
-      if (piece !== null && this.#read.push(piece) > PIECES_KEPT) this.#read.shift();
+      if (piece === null) return null;
+      this.#aroundBytes += piece.length;
+      if (this.#read.push(piece) > PIECES_KEPT) this.#read.shift();
       return piece;
     };
   }
 
   /**
-   * Bytes of the body have come, of the last piece. Gives the memory back of what lies before: undici refers to pieces of a head, or of trailers, until
-   * these are whole. V8 would collect its whole heap for every few megabytes of it.
+   * So many bytes of the body have come, of the last piece. Gives the memory back of what lies before: undici refers to pieces of a head, or of
+   * trailers, until these are whole. V8 would collect its whole heap for every few megabytes of it.
    */
-  release(): void {
+  onBody(bytes: number): void {
+    this.#aroundBytes -= 2 * bytes;
     for (const piece of this.#read.splice(0, this.#read.length - 1)) {
       // A small one may share its memory with others.
       if (piece.length === piece.buffer.byteLength) processAddon()?.releaseMemory(piece);
@@ -402,43 +415,5 @@ const ADDRESS_TIMEOUT_MS = 1_500;
 const NO_CONNECTION = 'no connection to the host';
 const NO_TLS = 'TLS failed, or the certificate is not valid for the host';
 const LOST = 'the connection was lost before the end of the response';
-const NOT_HTTP = 'the response is not valid HTTP';
+export const NOT_HTTP = 'the response is not valid HTTP';
 export const TOO_SLOW = 'the origin took too long';
-
-const UNREADABLE = 'the body comes in an encoding that cannot be opened';
-/** RFC 1952 section 2.3.1: the magic number, and deflate as the method. */
-const GZIP = [0x1f, 0x8b, 0x08];
-
-/**
- * What a client of the origin would have to decode, by RFC 9110 section 8.4 and RFC 9112 section 7. libclamav opens gzip alone:
- * `deflate`, with and without its zlib frame, is clean for it whatever it holds, as br and zstd are. Throws Failure `downloadFailed`.
- */
-export function codingCheck(response: Pick<OriginResponse, 'list'>) {
-  const transfer = response.list('transfer-encoding');
-  const chunked = transfer.indexOf('chunked');
-  // RFC 9112 section 6.1: once, and last.
-  if (chunked !== -1 && chunked < transfer.length - 1) throw new Failure('downloadFailed', NOT_HTTP);
-  const encodings = response.list('content-encoding').filter((coding) => coding !== 'identity');
-  const codings = [...encodings, ...transfer.filter((coding) => coding !== 'chunked')];
-  const [coding] = codings;
-  if (coding === undefined)
-    return { look: (_bytes: Uint8Array): void => undefined, assertAsSaid: (): void => undefined };
-  if (codings.length > 1 || (coding !== 'gzip' && coding !== 'x-gzip')) throw new Failure('downloadFailed', UNREADABLE);
-  const begin: number[] = [];
-  return {
-    /** Looks at the next bytes of the body. */
-    look(bytes: Uint8Array): void {
-      if (begin.length < GZIP.length) begin.push(...bytes.subarray(0, GZIP.length - begin.length));
-    },
-    /**
-     * The body has come. Throws Failure `downloadFailed` when it isn't what its headers say: clients such as curl take a zlib stream
-     * under the name of gzip as well.
-     */
-    assertAsSaid(): void {
-      // No bytes at all are an empty file, whatever they are called.
-      const isEmpty = begin.length === 0;
-      if (!isEmpty && GZIP.some((byte, index) => begin[index] !== byte))
-        throw new Failure('downloadFailed', UNREADABLE);
-    },
-  };
-}
