@@ -19,6 +19,19 @@ t.test('the hundred thousandth answer is the first one', async (t) => {
   t.equal(wrong, 0);
 });
 
+t.test(
+  'a URL has a thousand characters that are not ASCII at most: of more in a host the parser takes too long',
+  async (t) => {
+    const characters = (count: number): string =>
+      Array.from({ length: count }, (_, at) => String.fromCodePoint(0x4e00 + at)).join('');
+    for (const start of ['http://', 'http://a/']) {
+      t.ok(parseUrl(start + characters(1024)));
+      t.equal(parseUrl(start + characters(1025)), null);
+    }
+    t.ok(parseUrl(`http://a/${'%e4%b8%80'.repeat(1025)}`));
+  },
+);
+
 t.test('an address in a header of ICAP that is no URL has no name, however often it comes', async (t) => {
   const request = Buffer.from(`GET ${NO_URL} HTTP/1.1\r\nHost: a\r\n\r\n`, 'latin1');
   const named = Array.from({ length: OFTEN }, () => filenameOf(request, null)).filter((name) => name !== '');
