@@ -16,6 +16,7 @@ const ATTEMPTS = 4;
 const STEP_BACK_MIN_MS = 20;
 const STEP_BACK_MAX_MS = 120;
 
+/** Acts once. */
 export type Release = () => Promise<void>;
 
 /** Returns the release, or throws a StoreError that names the process that has the directory. */
@@ -63,13 +64,19 @@ async function claim(folder: string, name: string): Promise<Release> {
     throw new StoreError(`${folder} can't hold the lock, a UNIX socket: ${messageOfError(error)}`, { cause: error });
   }
   server.unref();
-  return async () => {
+  let released: Promise<void> | null = null;
+  async function release(): Promise<void> {
     await new Promise((resolve) => server.close(resolve));
     try {
       rmSync(join(folder, name), { force: true });
     } finally {
       closeSync(descriptor);
     }
+  }
+  return () => {
+    // A second time the number of the descriptor may be another file's.
+    released ??= release();
+    return released;
   };
 }
 
