@@ -111,29 +111,26 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
 
 /** Where this process writes. Another folder where somebody has removed it: what is written to a file without a name is gone with the process. */
 function createHome(directory: string, first: JournalFolder) {
-  let own = first;
   let moving: Promise<void> | null = null;
 
   async function path(): Promise<string> {
-    if (moving === null && !existsSync(own.path)) moving = move();
+    if (moving === null && !existsSync(home.own.path)) moving = move();
     await moving;
-    return own.path;
+    return home.own.path;
   }
 
   async function move(): Promise<void> {
     try {
-      await own.release().catch(() => undefined);
+      await home.own.release().catch(() => undefined);
       makeFolder(directory);
-      own = await claimFolder(directory);
+      home.own = await claimFolder(directory);
     } finally {
       moving = null;
     }
   }
 
-  return {
-    get own(): JournalFolder {
-      return own;
-    },
+  const home = {
+    own: first,
     path,
     /** Whether the longest row could be written, as tried beside the segments. */
     async isWritable(): Promise<boolean> {
@@ -149,6 +146,7 @@ function createHome(directory: string, first: JournalFolder) {
       }
     },
   };
+  return home;
 }
 
 /** What of the segments waits for the database. */
