@@ -14,8 +14,11 @@ const { run }: typeof import('./cli/program.js') = existsSync(bundledProgramPath
   ? await import(pathToFileURL(bundledProgramPath).href)
   : await import('./cli/program.js');
 
+const streams = [process.stdout, process.stderr];
+// The reader has seen enough (`sluice user list | head -1`): what was begun is done.
+for (const stream of streams) stream.on('error', () => undefined);
 const exitCode = await run(process.argv, process.env);
-for (const stream of [process.stdout, process.stderr]) {
+for (const stream of streams) {
   // What a pipe has not taken yet would be lost. The callback comes in any case: with an error when the reader is gone.
   if (stream.writableLength > 0) await new Promise<void>((resolve) => stream.write('', () => resolve()));
 }

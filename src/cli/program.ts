@@ -52,8 +52,6 @@ interface ScanCommandOptions {
 /** Resolves with the exit code. */
 export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   let exitCode = EXIT_CLEAN;
-  // The reader has seen enough (`sluice user list | head -1`): what was begun is done.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   // A command's modules are loaded when it runs: a scan needs no HTTP server.
   const program = new Command('sluice')
     .description('A malware scanning service: an upload in, an honest verdict out.')
