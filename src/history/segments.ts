@@ -1,7 +1,7 @@
 // The segments that wait for the database: this process's own and those of the dead, in the order in which they are copied; and how they go. Each process has a folder,
 // locked while it lives; what a dead one left is taken over.
 import { randomBytes } from 'node:crypto';
-import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { codeOf, messageOfError } from '../error-text.js';
@@ -114,16 +114,17 @@ function createHome(directory: string, first: JournalFolder) {
   let moving: Promise<void> | null = null;
 
   async function path(): Promise<string> {
-    if (moving === null && !existsSync(home.own.path)) moving = move();
+    if (moving === null && isGone(home.own.path)) moving = move();
     await moving;
     return home.own.path;
   }
 
   async function move(): Promise<void> {
     try {
-      await home.own.release().catch(() => undefined);
       makeFolder(directory);
-      home.own = await claimFolder(directory);
+      const next = await claimFolder(directory);
+      await home.own.release().catch(() => undefined);
+      home.own = next;
     } finally {
       moving = null;
     }

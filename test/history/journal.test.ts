@@ -1,7 +1,7 @@
 // The journal on a real disk: rows in order and once, within bounds, on a full disk and beside other processes.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -68,6 +68,24 @@ t.test('a folder that somebody removes is made anew, by the next look and by the
   t.ok(isInFile(last[0]), 'by the next file');
   t.strictSame(await drain(journal), last);
   t.strictSame(unwritten, []);
+});
+
+t.test('a folder that is away for a while stays with its process', async (t) => {
+  const above = temporaryFolder(t);
+  const directory = join(above, 'journal');
+  const { journal } = await open(t, directory);
+  const [first, last] = someRows(2);
+  await record(journal, first ?? rowAt(NOW));
+  renameSync(directory, join(above, 'away'));
+  // Nothing can be made below a file.
+  writeFileSync(directory, '');
+  await t.rejects(journal.adopt());
+  rmSync(directory);
+  renameSync(join(above, 'away'), directory);
+  const other = await open(t, directory);
+  t.strictSame(await drain(other.journal), [], 'another process leaves it alone');
+  await record(journal, last ?? rowAt(NOW));
+  t.strictSame(await drain(journal), [first, last]);
 });
 
 t.test('a journal that is closed with rows in it hands them to the next start', async (t) => {

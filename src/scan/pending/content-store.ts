@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { codeOf } from '../../error-text.js';
 import { Unavailable } from '../../errors.js';
+import { isGone } from '../../history/segment.js';
 import { ARRIVING_CONTENTS, ARRIVING_WAITING } from '../../limits.js';
 import { makeFolder } from '../../paths.js';
-import { tryLock } from '../../store/data-lock.js';
+import { type Release, tryLock } from '../../store/data-lock.js';
 import { FairTurns, Shares } from '../../waiting/limiter.js';
 import { NoAnswer, within } from '../../waiting/within.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
@@ -47,23 +48,30 @@ interface Kept {
 export async function openContentStore(options: ContentStoreOptions): Promise<ContentStore> {
   const { directory } = options;
   makeFolder(directory);
-  const nodeId = nodeIdIn(directory);
+  return new ContentStore(options, nodeIdIn(directory, randomUUID()), await claimFolder(directory));
+}
+
+interface OwnFolder {
+  readonly name: string;
+  readonly path: string;
+  readonly release: Release;
+}
+
+async function claimFolder(directory: string): Promise<OwnFolder> {
   const name = randomBytes(8).toString('hex');
-  const own = join(directory, name);
-  mkdirSync(own, { mode: 0o700 });
-  const lock = await tryLock(own, name);
-  if (!lock.locked) throw new Error(`${own} belongs to the process ${lock.owner}`);
+  const path = join(directory, name);
+  mkdirSync(path, { mode: 0o700 });
+  const lock = await tryLock(path, name);
+  if (!lock.locked) throw new Error(`${path} belongs to the process ${lock.owner}`);
   await syncFolder(directory);
-  return new ContentStore(options, { nodeId, name, release: lock.release });
+  return { name, path, release: lock.release };
 }
 
 export class ContentStore {
   readonly nodeId: string;
   readonly #directory: string;
   readonly #key: Buffer;
-  readonly #name: string;
-  readonly #own: string;
-  readonly #release: () => Promise<void>;
+  #own: OwnFolder;
   readonly #disk: Shares;
   readonly #arriving: FairTurns;
   readonly #kept = new Map<string, Kept>();
@@ -75,14 +83,13 @@ export class ContentStore {
 
   constructor(
     { directory, key, limitBytes, answerMs, placeWaitMs }: ContentStoreOptions,
-    folder: { readonly nodeId: string; readonly name: string; readonly release: () => Promise<void> },
+    nodeId: string,
+    own: OwnFolder,
   ) {
-    this.nodeId = folder.nodeId;
+    this.nodeId = nodeId;
+    this.#own = own;
     this.#directory = directory;
     this.#key = key;
-    this.#name = folder.name;
-    this.#own = join(directory, folder.name);
-    this.#release = folder.release;
     this.#disk = new Shares(limitBytes * (1 - RESERVE_SHARE), limitBytes);
     this.#answerMs = answerMs;
     const tooMany = (): Unavailable => new Unavailable('uploadsBusy');
@@ -119,7 +126,8 @@ export class ContentStore {
     if (!this.#disk.take(account, BLOCK_BYTES)) throw new Unavailable('asyncStoreFull');
     const kept = { account, bytes: BLOCK_BYTES };
     this.#kept.set(id, kept);
-    const place = { path: join(this.#own, id), name: id, key: this.#key, answerMs: this.#answerMs };
+    const { path } = this.#own;
+    const place = { path: join(path, id), name: id, key: this.#key, answerMs: this.#answerMs };
     const file = new SealedFile(place, {
       onWritten: () => owner.onWritten(),
       onUnwritable: (error) => {
@@ -129,7 +137,7 @@ export class ContentStore {
     });
     return new ArrivingContent(file, {
       grow: (bytes) => this.#grow(kept, bytes),
-      entered: () => within(syncFolder(this.#own), this.#answerMs),
+      entered: () => within(syncFolder(path), this.#answerMs),
       failed: (error) => this.#lookAt(id, error),
       remove: () => this.remove(id),
     });
@@ -149,7 +157,7 @@ export class ContentStore {
   /** Rejects with BrokenSeal, NoAnswer, Failure `unavailable`, and with what the disk says. */
   async *read(id: string): AsyncGenerator<Buffer> {
     this.#assertAnswers();
-    yield* openSealed(join(this.#own, id), id, this.#key, (work) => this.#step(work));
+    yield* openSealed(join(this.#own.path, id), id, this.#key, (work) => this.#step(work));
   }
 
   async #step<T>(work: Promise<T>): Promise<T> {
@@ -171,7 +179,7 @@ export class ContentStore {
     const kept = this.#kept.get(id);
     this.#kept.delete(id);
     try {
-      await unlink(join(this.#own, id)).catch(ignoreMissing);
+      await unlink(join(this.#own.path, id)).catch(ignoreMissing);
     } catch (error) {
       // It still takes its room, until somebody tries again.
       if (kept !== undefined) this.#kept.set(id, kept);
@@ -195,18 +203,30 @@ export class ContentStore {
 
   /** Moves here what processes have left that are dead, and adds it to `found`, also where it fails on the way. Their accounts are not known: `keep` says them, or `remove` ends them. */
   async adopt(found: LeftContents): Promise<void> {
+    await this.#settle();
     for (const other of readdirSync(this.#directory)) {
-      if (!OWNER.test(other) || other === this.#name) continue;
-      await adoptFolder(join(this.#directory, other), this.#own, found).catch(ignoreMissing);
+      if (!OWNER.test(other) || other === this.#own.name) continue;
+      await adoptFolder(join(this.#directory, other), this.#own.path, found).catch(ignoreMissing);
     }
-    if (found.size > 0) await syncFolder(this.#own);
+    if (found.size > 0) await syncFolder(this.#own.path);
+  }
+
+  /** In another folder where somebody has removed it. */
+  async #settle(): Promise<void> {
+    if (!isGone(this.#own.path)) return;
+    makeFolder(this.#directory);
+    nodeIdIn(this.#directory, this.nodeId);
+    const next = await claimFolder(this.#directory);
+    await this.#own.release().catch(() => undefined);
+    this.#own = next;
   }
 
   /** What is there stays for the next process. */
   async close(): Promise<void> {
-    await this.#release();
-    await rm(join(this.#own, 'open'), { recursive: true, force: true });
-    await rmdir(this.#own).catch(() => undefined);
+    const { path, release } = this.#own;
+    await release();
+    await rm(join(path, 'open'), { recursive: true, force: true });
+    await rmdir(path).catch(() => undefined);
   }
 }
 
@@ -261,8 +281,8 @@ export class ArrivingContent {
   }
 }
 
-/** Which node this data folder is. */
-function nodeIdIn(directory: string): string {
+/** Which node this data folder is; `otherwise` where nothing says it yet. */
+function nodeIdIn(directory: string, otherwise: string): string {
   const path = join(directory, 'node');
   const unfinished = `${path}.${randomBytes(8).toString('hex')}`;
   for (;;) {
@@ -271,7 +291,7 @@ function nodeIdIn(directory: string): string {
     } catch (error) {
       if (codeOf(error) !== 'ENOENT') throw error;
     }
-    writeFileSync(unfinished, randomUUID(), { mode: 0o600 });
+    writeFileSync(unfinished, otherwise, { mode: 0o600 });
     try {
       // Of processes that start at once the first one says it.
       linkSync(unfinished, path);

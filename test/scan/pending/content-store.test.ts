@@ -1,6 +1,6 @@
 // The store of accepted contents: bounded, shared between accounts, and taken over from processes that are gone.
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
@@ -14,6 +14,7 @@ const key = randomBytes(32);
 const options = { key, answerMs: 60_000, placeWaitMs: 60_000 };
 const owner = { onWritten: () => undefined, onUnwritable: () => undefined };
 const full = { code: 'unavailable', reason: 'asyncStoreFull' };
+const notKept = { code: 'unavailable', reason: 'contentNotKept' };
 
 async function put(store: ContentStore, account: string, bytes: number): Promise<string> {
   const id = uuidv7();
@@ -56,6 +57,47 @@ t.test('a content that can not be removed keeps its room until it is', async (t)
   rmdirSync(path);
   await store.remove(id);
   t.equal(store.bytes, 0);
+});
+
+t.test('a folder that somebody has removed is made anew, of the same node, and nobody else takes it over', async (t) => {
+  const directory = join(temporaryFolder(t), 'async');
+  const store = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
+  t.teardown(() => store.close());
+  const begun = uuidv7();
+  const arriving = store.begin(begun, 'a', owner);
+  const lost = await put(store, 'a', 1);
+  rmSync(directory, { recursive: true });
+  await t.rejects(put(store, 'a', 1), notKept);
+  await store.adopt(new Map());
+  await t.rejects(arriving.keep(), notKept, 'what began in the folder that is gone is not accepted');
+  await arriving.drop();
+  const id = await put(store, 'a', 1);
+  await store.remove(lost);
+  const other = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
+  t.teardown(() => other.close());
+  t.equal(other.nodeId, store.nodeId);
+  const found: LeftContents = new Map();
+  await other.adopt(found);
+  t.same([...found], []);
+  for await (const piece of store.read(id)) t.equal(piece.length, 1);
+});
+
+t.test('a folder that is away for a while stays with its process', async (t) => {
+  const above = temporaryFolder(t);
+  const directory = join(above, 'async');
+  const store = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
+  t.teardown(() => store.close());
+  const id = await put(store, 'a', 1);
+  renameSync(directory, join(above, 'away'));
+  // Nothing can be made below a file.
+  writeFileSync(directory, '');
+  await t.rejects(store.adopt(new Map()));
+  rmSync(directory);
+  renameSync(join(above, 'away'), directory);
+  const other = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
+  t.teardown(() => other.close());
+  await other.adopt(new Map());
+  for await (const piece of store.read(id)) t.equal(piece.length, 1);
 });
 
 t.test('contents that arrive at once are bounded, and the next ones wait for a place', async (t) => {
