@@ -11,6 +11,7 @@ import { messageOfError } from '../error-text.js';
 import { migrationsDirectory } from '../paths.js';
 import { within } from '../waiting/within.js';
 import { parseUrl } from '../wire-text.js';
+import { withArrays } from './arrays.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/server.js';
 import {
   createConnections,
@@ -130,16 +131,18 @@ function connect(target: PostgresTarget) {
     max_lifetime: null,
     backoff: () => RECONNECT_SECONDS,
     connect_timeout: CONNECT_TIMEOUT_SECONDS,
+    fetch_types: false,
     onnotice: () => undefined,
     connection: { application_name: 'sluice' },
   };
   if (target.kind === 'url') {
     const { url, place, socket } = readUrl(target.url);
-    const open: OpenDriver = (onclose) => driverOf(url, { ...common, ...socket, socket: openDriverSocket, onclose });
+    const open: OpenDriver = (onclose) =>
+      withArrays(driverOf(url, { ...common, ...socket, socket: openDriverSocket, onclose }));
     return { place, size: CONNECTIONS, open, release: () => undefined };
   }
   const { options, release } = openSocketPlace(target.socketDirectory);
-  const open: OpenDriver = (onclose) => postgres({ ...common, ...options, onclose });
+  const open: OpenDriver = (onclose) => withArrays(postgres({ ...common, ...options, onclose }));
   return { place: 'The embedded store', size: POOL_CONNECTIONS, open, release };
 }
 

@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import t from 'tap';
+import { codeOf } from '../../src/error-text.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { createConnections, createSql } from '../../src/store/queries.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -32,6 +33,26 @@ async function start(t: Pick<typeof import('tap').default, 'teardown'>) {
   const stored = async () => (await onlooker`SELECT id FROM things ORDER BY id`).map(({ id }) => Number(id));
   return { url, store, onlooker, open, stored };
 }
+
+t.test('a new connection asks the database nothing that nobody hears the answer of', async (t) => {
+  const { url, store, onlooker } = await start(t);
+  const texts = ['', 'a,b', '"', '\\', '{}', 'NULL', ' x ', 'line\nend', 'ä'];
+  const [row] = await store.sql`
+    SELECT ${texts}::text[] AS texts, ${[1, -2]}::smallint[] AS small, ${[3]}::bigint[] AS large, ${[0.5]}::double precision[] AS parts,
+      ${['00000000-0000-7000-8000-000000000001']}::uuid[] AS ids, ${[]}::text[] AS none, ARRAY['a', NULL] AS gap`;
+  t.strictSame(
+    { ...row },
+    {
+      ...{ texts, small: [1, -2], large: ['3'], parts: [0.5], ids: ['00000000-0000-7000-8000-000000000001'] },
+      ...{ none: [], gap: ['a', null] },
+    },
+  );
+  const name = new URL(url).pathname.slice(1);
+  await onlooker.unsafe(`ALTER DATABASE ${name} SET statement_timeout = '1ms'`);
+  await onlooker`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sluice'`;
+  // The driver's own question takes longer than that, and its failure would end the process.
+  await until(async () => codeOf(await store.sql`SELECT pg_sleep(1)`.catch((error: unknown) => error)) === '57014');
+});
 
 t.test('what a transaction has acknowledged survives, whatever is asked beside it', async (t) => {
   const { store, open, stored } = await start(t);

@@ -59,28 +59,31 @@ t.test('a content that can not be removed keeps its room until it is', async (t)
   t.equal(store.bytes, 0);
 });
 
-t.test('a folder that somebody has removed is made anew, of the same node, and nobody else takes it over', async (t) => {
-  const directory = join(temporaryFolder(t), 'async');
-  const store = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
-  t.teardown(() => store.close());
-  const begun = uuidv7();
-  const arriving = store.begin(begun, 'a', owner);
-  const lost = await put(store, 'a', 1);
-  rmSync(directory, { recursive: true });
-  await t.rejects(put(store, 'a', 1), notKept);
-  await store.adopt(new Map());
-  await t.rejects(arriving.keep(), notKept, 'what began in the folder that is gone is not accepted');
-  await arriving.drop();
-  const id = await put(store, 'a', 1);
-  await store.remove(lost);
-  const other = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
-  t.teardown(() => other.close());
-  t.equal(other.nodeId, store.nodeId);
-  const found: LeftContents = new Map();
-  await other.adopt(found);
-  t.same([...found], []);
-  for await (const piece of store.read(id)) t.equal(piece.length, 1);
-});
+t.test(
+  'a folder that somebody has removed is made anew, of the same node, and nobody else takes it over',
+  async (t) => {
+    const directory = join(temporaryFolder(t), 'async');
+    const store = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
+    t.teardown(() => store.close());
+    const begun = uuidv7();
+    const arriving = store.begin(begun, 'a', owner);
+    const lost = await put(store, 'a', 1);
+    rmSync(directory, { recursive: true });
+    await t.rejects(put(store, 'a', 1), notKept);
+    await store.adopt(new Map());
+    await t.rejects(arriving.keep(), notKept, 'what began in the folder that is gone is not accepted');
+    await arriving.drop();
+    const id = await put(store, 'a', 1);
+    await store.remove(lost);
+    const other = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
+    t.teardown(() => other.close());
+    t.equal(other.nodeId, store.nodeId);
+    const found: LeftContents = new Map();
+    await other.adopt(found);
+    t.same([...found], []);
+    for await (const piece of store.read(id)) t.equal(piece.length, 1);
+  },
+);
 
 t.test('a folder that is away for a while stays with its process', async (t) => {
   const above = temporaryFolder(t);
