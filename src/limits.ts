@@ -39,6 +39,9 @@ export const HTTP_HEADER_BLOCK_BYTES = 16 * 1024;
 
 /** A JSON body of the dashboard API: the longest name, address and passwords together stay below. */
 export const JSON_BODY_BYTES = 8 * 1024;
+/** Of chunks that come at once so many may be smaller than the next number says, and more as others are larger. Beyond that the connection ends: each costs a microsecond of the serving thread. */
+export const SMALL_CHUNKS = 256;
+export const SMALL_CHUNK_BYTES = 32;
 /** A webhook's body: Stripe's largest events stay under it. */
 export const WEBHOOK_BODY_BYTES = 256 * 1024;
 /** Until a JSON body of the dashboard API is whole. */

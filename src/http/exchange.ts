@@ -1,6 +1,6 @@
 // One request from its headers to its answer: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
 import { type Failure, Unavailable } from '../errors.js';
-import { DRAIN_REST_BYTES, JSON_BODY_BYTES } from '../limits.js';
+import { DRAIN_REST_BYTES, JSON_BODY_BYTES, SMALL_CHUNK_BYTES, SMALL_CHUNKS } from '../limits.js';
 import type { InLine, Line } from '../waiting/line.js';
 import type { BodyBudget, BodyRoom, Drain, Drained, Drains } from './bodies.js';
 import type { Ready, Turns } from './turns.js';
@@ -91,6 +91,9 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   #isWhole: boolean;
   /** Of the body, so far. */
   #receivedBytes = 0;
+  /** Chunks in the turn with that number, less one for every `SMALL_CHUNK_BYTES` of them. */
+  #smallChunks = 0;
+  #turn = 0;
   #isPaused = false;
   /** The sink has no room. */
   #isHeld = false;
@@ -238,6 +241,10 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.#host.turns.heard = this;
     this.#isWhole = isLast;
     this.#receivedBytes += bytes.length;
+    if (this.body.kind === 'chunked' && this.#isFlood(bytes.length)) {
+      if (!this.#isEnded) this.#wire.abort();
+      return;
+    }
     switch (this.#mode) {
       case 'kept':
         if (!isLast) this.#pause();
@@ -252,6 +259,15 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
         return;
       case 'dropped':
     }
+  }
+
+  /** Each chunk is a call, of up to 80,000 that the library makes for one read: nobody else has a turn meanwhile. */
+  #isFlood(bytes: number): boolean {
+    const turn = this.#host.turns.number();
+    if (turn !== this.#turn) this.#smallChunks = 0;
+    this.#turn = turn;
+    this.#smallChunks += 1 - bytes / SMALL_CHUNK_BYTES;
+    return this.#smallChunks > SMALL_CHUNKS;
   }
 
   #keep(bytes: Buffer): void {

@@ -49,6 +49,7 @@ const REFUSALS_PER_TURN = 64;
 export class Turns {
   /** The request that the library has brought something for last, which sets it: only its answer may still be inside of the run. */
   heard: object | null = null;
+  private ended = 0;
   private given = 0;
   private givenToStrangers = 0;
   private isArmed = false;
@@ -57,6 +58,12 @@ export class Turns {
   /** The first one is due first. */
   private readonly refusals = new Line<Place>();
   private areRefusalsTimed = false;
+
+  /** Another one in each turn of those in which it is asked for. */
+  number(): number {
+    this.arm();
+    return this.ended;
+  }
 
   /**
    * Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. Who is certainly not inside of the library's run need
@@ -123,6 +130,7 @@ export class Turns {
   private readonly end = (): void => {
     const { known } = this;
     this.isArmed = false;
+    this.ended += 1;
     this.heard = null;
     this.given = 0;
     this.givenToStrangers = 0;

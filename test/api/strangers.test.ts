@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { openRaw } from '../fixtures/raw-http.js';
-import { startServer, type TestServer } from '../fixtures/server.js';
+import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { signIn } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
 
@@ -135,4 +135,31 @@ t.test('a JSON body has 8 KB, also that of an account; in chunks it ends at the 
     'POST /web/auth/login HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
   await client.send(`${head}${(8 * 1024 + 1).toString(16)}\r\n${' '.repeat(8 * 1024 + 1)}`);
   t.match(await client.answer(), { status: 413 });
+});
+
+/** A raw body in such chunks, as a stranger's or an account's, without its end. */
+function inChunks(key: string, chunk: string, count: number): string {
+  const head = `POST /api/v1/scans HTTP/1.1\r\nHost: a\r\nX-API-KEY: ${key}\r\nX-Filename: a.txt`;
+  const body = `${chunk.length.toString(16)}\r\n${chunk}\r\n`.repeat(count);
+  return `${head}\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n${body}`;
+}
+
+t.test('a flood of small chunks ends its connection; lines in chunks, and bytes one by one, are a body', async (t) => {
+  const open = async () => {
+    const client = await openRaw(server.port);
+    t.teardown(() => client.end());
+    return client;
+  };
+  for (const key of [NOBODY, API_KEY]) {
+    const client = await open();
+    void client.send(inChunks(key, 'a', 20_000));
+    await client.closed();
+  }
+  const lines = await open();
+  await lines.send(`${inChunks(API_KEY, `${'a line of a log'.padEnd(39)}\n`, 5_000)}0\r\n\r\n`);
+  t.match(await lines.answer(), { status: 200, body: /"infected":false/ });
+  const slow = await open();
+  await slow.send(inChunks(API_KEY, 'a', 0));
+  for (const byte of `${'1\r\na\r\n'.repeat(200)}0\r\n\r\n`) await slow.send(byte);
+  t.match(await slow.answer(), { status: 200, body: /"infected":false/ });
 });

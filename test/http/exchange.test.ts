@@ -2,10 +2,12 @@
 import t, { type Test } from 'tap';
 import type { Exchange } from '../../src/http/exchange.js';
 import { startServer } from '../../src/http/server.js';
+import { SMALL_CHUNKS } from '../../src/limits.js';
 import { openRaw } from '../fixtures/raw-http.js';
+import { until } from '../fixtures/until.js';
 
 /** A server that hands out what it is asked, and how each ended. */
-async function serve(t: Test) {
+async function serve(t: Test, onBytes: (count: number) => void = () => undefined) {
   let open: (exchange: Exchange) => void = () => undefined;
   let end: (status: number | null) => void = () => undefined;
   const asked = new Promise<Exchange>((resolve) => {
@@ -19,7 +21,7 @@ async function serve(t: Test) {
     port: 0,
     handle(exchange) {
       // Until then the socket is held back, and nobody sees its end.
-      exchange.receive({ take: () => undefined });
+      exchange.receive({ take: (bytes) => onBytes(bytes.length) });
       open(exchange);
     },
     onEnd: (_, status) => end(status),
@@ -91,3 +93,20 @@ t.test(
     t.notOk(other.isGone());
   },
 );
+
+t.test('small chunks are counted in one turn alone', async (t) => {
+  let received = 0;
+  const { client, asked, ended } = await serve(t, (bytes) => {
+    received += bytes;
+  });
+  await client.send('POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n');
+  await asked;
+  const some = SMALL_CHUNKS - 50;
+  for (const count of [some, 2 * some, 3 * some]) {
+    await client.send('1\r\na\r\n'.repeat(some));
+    await until(() => received === count);
+  }
+  await client.send('1\r\na\r\n'.repeat(2 * SMALL_CHUNKS));
+  t.equal(await ended, null);
+  t.ok(received < 3 * some + 1.1 * SMALL_CHUNKS, 'the rest of it is not taken');
+});
