@@ -225,7 +225,7 @@ async function tablesOf(tx: Queries): Promise<readonly string[]> {
       SELECT quote_ident(f.relname) FROM pg_constraint k JOIN pg_class f ON f.oid = k.confrelid
       WHERE k.conrelid = c.oid AND k.contype = 'f' AND k.confrelid <> c.oid) AS needs
     FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-      AND NOT c.relname = ANY(${LEFT_OUT})
+      AND NOT c.relname = ANY(${LEFT_OUT}::text[])
     ORDER BY c.relname`;
   const ordered: string[] = [];
   while (ordered.length < tables.length) {

@@ -1,5 +1,5 @@
 // One request from its headers to its answer: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
-import { type Failure, Unavailable } from '../errors.js';
+import { Failure, Unavailable } from '../errors.js';
 import { DRAIN_REST_BYTES, JSON_BODY_BYTES, SMALL_CHUNK_BYTES, SMALL_CHUNKS } from '../limits.js';
 import type { InLine, Line } from '../waiting/line.js';
 import type { BodyBudget, BodyRoom, Drain, Drained, Drains } from './bodies.js';
@@ -7,6 +7,7 @@ import type { Ready, Turns } from './turns.js';
 import {
   type AnswerHead,
   type Framing,
+  failureReply,
   headOf,
   type Reply,
   readFraming,
@@ -241,8 +242,8 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.#host.turns.heard = this;
     this.#isWhole = isLast;
     this.#receivedBytes += bytes.length;
-    if (this.body.kind === 'chunked' && this.#isFlood(bytes.length)) {
-      if (!this.#isEnded) this.#wire.abort();
+    if (this.body.kind === 'chunked' && this.#mode !== 'dropped' && this.#isFlood(bytes.length)) {
+      this.#endFlood();
       return;
     }
     switch (this.#mode) {
@@ -268,6 +269,15 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.#turn = turn;
     this.#smallChunks += 1 - bytes / SMALL_CHUNK_BYTES;
     return this.#smallChunks > SMALL_CHUNKS;
+  }
+
+  /** At once, inside of the run, which ends with it. For whatever else waits for this request its client has gone. */
+  #endFlood(): void {
+    if (this.#isEnded) return;
+    const reply = this.#reply ?? failureReply(new Failure('badFraming', 'Too many small chunks'));
+    this.#forgetBody();
+    if (typeof reply.body !== 'string' || endsWithHead(this.method, reply.status)) this.#wire.abort();
+    else this.#wire.answerAndAbort(headOf(reply, this.requestId), reply.body);
   }
 
   #keep(bytes: Buffer): void {
@@ -415,7 +425,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.#wake?.();
     if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);
     this.#heldBytes = 0;
-    this.#isGone = !isSent;
+    this.#isGone ||= !isSent;
     const listener = this.#goneListener;
     if (this.#isGone) {
       this.#abortion?.abort(gone());

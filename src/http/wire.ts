@@ -1,5 +1,6 @@
 // What the HTTP libraries have in common: one request as it was read off its connection, what its headers say of its body and whether they contradict themselves (RFC 9112
 // section 6.3), an answer with its head, the ways to send it, and a server of requests.
+import { STATUS_CODES } from 'node:http';
 import type { Share } from '../door.js';
 import { challengeOf, errorTable, type Failure, messageOf } from '../errors.js';
 import { randomId } from '../ids.js';
@@ -71,6 +72,8 @@ export interface Wire {
   endPieces(): void;
   /** Ends the connection at once, so that nobody takes what was sent for the whole. */
   abort(): void;
+  /** The same behind a whole answer, also inside of the library's run, which brings nothing more then. */
+  answerAndAbort(head: AnswerHead, body: string): void;
 }
 
 export interface ListenOptions {
@@ -240,6 +243,18 @@ export class Surprise extends Error {
     this.name = 'Surprise';
     this.headers = headers;
   }
+}
+
+/** A status, and names before their values, as lines of a head; without the end of the last one. */
+export function joined(texts: readonly string[]): string {
+  return texts.reduce((all, text, index) => all + (index % 2 === 0 ? ': ' : '\r\n') + text);
+}
+
+/** An answer after which the connection ends, all but the version before it. */
+export function wholeText({ status, isUsual, headers }: AnswerHead, body: string): string {
+  const start = `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
+  const length = ['Content-Length', `${Buffer.byteLength(body)}`, 'Connection', 'close'];
+  return `${joined([start, ...(isUsual ? USUAL_HEADERS : []), ...headers, ...length])}\r\n\r\n${body}`;
 }
 
 /** The answer to an expected failure; `fields` and `headers` are what its row has beyond error and message. */

@@ -108,5 +108,6 @@ t.test('small chunks are counted in one turn alone', async (t) => {
   }
   await client.send('1\r\na\r\n'.repeat(2 * SMALL_CHUNKS));
   t.equal(await ended, null);
+  t.match(await client.answer(), { status: 400, body: /Too many small chunks/ });
   t.ok(received < 3 * some + 1.1 * SMALL_CHUNKS, 'the rest of it is not taken');
 });

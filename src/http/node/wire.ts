@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { DRAIN_BYTES } from '../../limits.js';
-import { type AnswerHead, type RequestHead, USUAL_HEADERS, type Wire, type WireOwner } from '../wire.js';
+import { type AnswerHead, type RequestHead, USUAL_HEADERS, type Wire, type WireOwner, wholeText } from '../wire.js';
 
 export interface WireConnection {
   readonly socket: Socket;
@@ -120,6 +120,12 @@ export class NodeWire implements Wire {
 
   abort(): void {
     this.#connection.socket.destroy();
+  }
+
+  answerAndAbort(head: AnswerHead, body: string): void {
+    const { socket } = this.#connection;
+    socket.write(`HTTP/1.1 ${wholeText(head, body)}`);
+    socket.destroySoon();
   }
 
   aborted(): void {

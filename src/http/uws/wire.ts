@@ -13,15 +13,19 @@ import { canGuardSweeps, guardSweeps } from '../connections.js';
 import {
   type AnswerHead,
   type HttpLibrary,
+  joined,
   type Listening,
   type ListenOptions,
   type RequestHead,
   USUAL_HEADERS,
   type Wire,
   type WireOwner,
+  wholeText,
 } from '../wire.js';
 
 const NOTHING = new Uint8Array();
+/** In which the library gathers what is written inside of its run. */
+const CORK_BYTES = 16 * 1024;
 const UNGUARDED =
   'it has no timer that we know: after a standstill it ends kept connections whose next request has arrived unread';
 
@@ -158,6 +162,13 @@ class UwsWire implements Wire {
   abort(): void {
     this.#response.close();
   }
+
+  answerAndAbort(head: AnswerHead, body: string): void {
+    const response = this.#response;
+    // As the text of a status: an answer that the library knows of would let it go on with what it has read. What its buffer has no room for is sent at once.
+    response.writeStatus(wholeText(head, body.padEnd(CORK_BYTES)));
+    response.close();
+  }
 }
 
 /** Room for status and headers of nearly all answers. */
@@ -202,11 +213,6 @@ function writeHead(response: UwsResponse, { status, isUsual, headers }: AnswerHe
   const head = HEADS[at] ?? HEAD.subarray(0, at);
   HEADS[at] = head;
   response.writeStatus(head);
-}
-
-/** The same as a text. */
-function joined(texts: readonly string[]): string {
-  return texts.reduce((all, text, index) => all + (index % 2 === 0 ? ': ' : '\r\n') + text);
 }
 
 /** Of the request that is read now. */
