@@ -1,5 +1,5 @@
-// Where the project's own files lie, relative to this one: everything that is read from disk at run time; and folders that are made.
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+// Where the project's own files lie, relative to this one: everything that is read from disk at run time; and folders that are made, or gone.
+import { existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { codeOf } from './error-text.js';
@@ -45,5 +45,14 @@ export function makeFolder(path: string, mode = 0o700): void {
   } catch (error) {
     // Another process may have made it meanwhile.
     if (codeOf(error) !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
+  }
+}
+
+/** The path itself, not what a link leads to. Where that can't be found out, it counts as there. */
+export function isGone(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch {
+    return false;
   }
 }

@@ -178,7 +178,7 @@ function createGuesses({ sqlOf, strangers, throttle, now }: SignInOptions, homes
     return strangers.ask([address, email], () => throttle.take(sql, attempts));
   }
 
-  /** A client with the right password is told that a code is missing. Wrong codes are counted by the account alone, since a thief may guess from an address where the owner is signed in. */
+  /** Only who has the right password hears that a code is missing. Wrong codes count by account: a thief may guess from where the owner is signed in. */
   async function takeCode(own: Sql, userId: string, code: string | undefined, attempts: readonly Attempt[]) {
     if (code === undefined) {
       await throttle.giveBack(own, attempts);

@@ -1,10 +1,10 @@
 // One request to an origin with undici, over a connection of its own to addresses that were checked.
-import { createRequire } from 'node:module';
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { buildConnector, Dispatcher } from 'undici';
 import { codeOf } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
+import { undici } from '../http/fetch.js';
 import {
   ORIGIN_ADDRESSES_DIALLED,
   ORIGIN_AROUND_BYTES,
@@ -131,19 +131,8 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
   });
 }
 
-const load = createRequire(import.meta.url);
-
-/** A seventh of what a server process reads at its start, and most never download anything. What import() can't read once it never reads again. */
-function undici(): typeof import('undici') {
-  try {
-    return load('undici');
-  } catch (error) {
-    throw lackOf(error) ?? error;
-  }
-}
-
 function openClient({ url }: OriginRequest, { headersMs }: OriginOptions, { connect }: OriginConnection) {
-  const { Client } = undici();
+  const { Client } = loaded();
   return new Client(url.origin, {
     connect,
     // No pipelining, no keep-alive: the request says `Connection: close`.
@@ -154,6 +143,14 @@ function openClient({ url }: OriginRequest, { headersMs }: OriginOptions, { conn
     bodyTimeout: 0,
     allowH2: false,
   });
+}
+
+function loaded(): ReturnType<typeof undici> {
+  try {
+    return undici();
+  } catch (error) {
+    throw lackOf(error) ?? error;
+  }
 }
 
 /** Nothing of the client's, no cookies, no Referer. */

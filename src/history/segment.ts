@@ -1,11 +1,12 @@
 // One segment file of the journal: appended to by its owner, read from its start as far as it can be. Its records have length and checksum before them, so that what was cut off or damaged is seen and the rest is read.
 // Files that can't be read are put aside.
-import { close, ftruncate, lstatSync, open, readdirSync, write, writeSync } from 'node:fs';
+import { close, ftruncate, open, readdirSync, write, writeSync } from 'node:fs';
 import { mkdir, open as openFile, rename, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { codeOf } from '../error-text.js';
+import { isGone } from '../paths.js';
 
 const openForWriting = promisify(open);
 const writeTo = promisify(write);
@@ -279,15 +280,6 @@ export function createDamagedFiles(directory: string) {
       for (const path of noted) if (isGone(path)) noted.delete(path);
     },
   };
-}
-
-/** The path itself, not what a link leads to. Where that can't be found out, it counts as there. */
-export function isGone(path: string): boolean {
-  try {
-    return lstatSync(path, { throwIfNoEntry: false }) === undefined;
-  } catch {
-    return false;
-  }
 }
 
 /** Null: that can't be found out now. */

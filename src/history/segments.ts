@@ -5,7 +5,7 @@ import { readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { codeOf, messageOfError } from '../error-text.js';
-import { makeFolder } from '../paths.js';
+import { isGone, makeFolder } from '../paths.js';
 import { tryLock } from '../store/data-lock.js';
 import { StoreError } from '../store/store-error.js';
 import { decodeRow } from './scan-row.js';
@@ -14,7 +14,6 @@ import {
   createSegment,
   FRAME_MAX_BYTES,
   findSegment,
-  isGone,
   isPassing,
   readSegment,
   type Segment,

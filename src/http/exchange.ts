@@ -242,7 +242,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.#host.turns.heard = this;
     this.#isWhole = isLast;
     this.#receivedBytes += bytes.length;
-    if (this.body.kind === 'chunked' && this.#mode !== 'dropped' && this.#isFlood(bytes.length)) {
+    if (this.body.kind === 'chunked' && this.#isFlood(bytes.length)) {
       this.#endFlood();
       return;
     }
@@ -274,10 +274,13 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   /** At once, inside of the run, which ends with it. For whatever else waits for this request its client has gone. */
   #endFlood(): void {
     if (this.#isEnded) return;
-    const reply = this.#reply ?? failureReply(new Failure('badFraming', 'Too many small chunks'));
-    this.#forgetBody();
+    const reply =
+      this.#reply ??
+      failureReply(new Failure('badFraming', `Chunks are too small: send at least ${SMALL_CHUNK_BYTES} bytes in each`));
     if (typeof reply.body !== 'string' || endsWithHead(this.method, reply.status)) this.#wire.abort();
     else this.#wire.answerAndAbort(headOf(reply, this.requestId), reply.body);
+    // node:http tells of it later, and goes on with what it has read until then.
+    this.onEnd(false);
   }
 
   #keep(bytes: Buffer): void {
@@ -425,7 +428,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     this.#wake?.();
     if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);
     this.#heldBytes = 0;
-    this.#isGone ||= !isSent;
+    this.#isGone = !isSent;
     const listener = this.#goneListener;
     if (this.#isGone) {
       this.#abortion?.abort(gone());

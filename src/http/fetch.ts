@@ -1,7 +1,10 @@
-// Requests to services that the operator has named, through the undici that the package brings.
+// Requests to services that the operator has named, through the undici that the package brings; sole place where it is loaded.
 import { createRequire } from 'node:module';
 
 const load = createRequire(import.meta.url);
+
+/** A seventh of what a server process reads at its start, and most never need it. What import() can't read once it never reads again. */
+export const undici = (): typeof import('undici') => load('undici');
 
 /**
  * As the global `fetch`, for libraries that take one; the body of the answer is read before it resolves, so that the signal bounds
@@ -11,8 +14,7 @@ const load = createRequire(import.meta.url);
 export async function fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
   const { method = 'GET', body = null, signal = null, redirect = 'follow' } = init;
   if (body !== null && typeof body !== 'string') throw new TypeError('Only text is sent');
-  // Not before it is wanted: reading it takes a while, and a start is not the time. What import() can't read once it never reads again.
-  const { fetch: send }: typeof import('undici') = load('undici');
+  const { fetch: send } = undici();
   const headers = Object.fromEntries(new Headers(init.headers));
   const answer = await send(input instanceof Request ? input.url : input, { method, body, signal, redirect, headers });
   const content = await answer.arrayBuffer();

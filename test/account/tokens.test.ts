@@ -1,6 +1,8 @@
 // Access tokens: what is minted is taken; what is known as an attack is not: by jwt_tool, Wycheproof, the tests of jose and RFC 8725, adapted to EdDSA.
 
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { compactVerify, createLocalJWKSet, EncryptJWT } from 'jose';
 import t from 'tap';
 import { z } from 'zod';
@@ -297,3 +299,39 @@ t.test('the published keys verify our tokens, and have no private half', async (
   const { payload } = await compactVerify(token, createLocalJWKSet({ keys: published.map((each) => Jwk.parse(each)) }));
   t.strictSame(JSON.parse(Buffer.from(payload).toString()), claims);
 });
+
+t.test(
+  "an issuer's keys that could not be had while the clock was ahead are asked for when it is right again",
+  async (t) => {
+    const pair = generateKeyPairSync('ed25519');
+    const issuer = 'https://id.example.org';
+    let isDown = true;
+    const server = createServer((_request, response) => {
+      const jwk = { ...pair.publicKey.export({ format: 'jwk' }), kid: 'a', use: 'sig', alg: 'EdDSA' };
+      response
+        .writeHead(isDown ? 500 : 200, { 'Content-Type': 'application/json' })
+        .end(JSON.stringify({ keys: [jwk] }));
+    }).listen(0, '127.0.0.1');
+    t.teardown(() => server.close());
+    await once(server, 'listening');
+    const jwksUrl = `http://127.0.0.1:${Object(server.address()).port}/`;
+    const trusted = { issuer, jwksUrl, audience: 'sluice' };
+    const both = createTokens(keys, { issuer: 'https://sluice.example.org', trusted, now });
+    const DAY_SECONDS = 86_400;
+    const exp = NOW_SECONDS + 2 * DAY_SECONDS;
+    const foreign = ed25519Token(
+      { alg: 'EdDSA', kid: 'a' },
+      { iss: issuer, aud: 'sluice', sub: 'b', exp },
+      pair.privateKey,
+    );
+    nowMs = (NOW_SECONDS + DAY_SECONDS) * 1000;
+    t.teardown(() => {
+      nowMs = NOW_SECONDS * 1000;
+    });
+    await t.rejects(both.verify(foreign, ['a']), { code: 'unavailable' });
+    isDown = false;
+    await t.rejects(both.verify(foreign, ['a']), { code: 'unavailable' }, 'not at once');
+    nowMs = NOW_SECONDS * 1000;
+    t.match(await both.verify(foreign, ['a']), { outcome: 'external', subject: 'b' });
+  },
+);

@@ -152,9 +152,17 @@ t.test('a flood of small chunks ends its connection; lines in chunks, and bytes 
   };
   for (const key of [NOBODY, API_KEY]) {
     const client = await open();
+    let received = '';
+    client.socket.on('data', (bytes) => {
+      received += bytes.toString('latin1');
+    });
     // Behind its end lies another request, which nobody reads any more.
     void client.send(`${inChunks(key, 'a', 20_000)}0\r\n\r\nGET /livez HTTP/1.1\r\nHost: a\r\n\r\n`);
     await client.closed();
+    const [, length, body = ''] = /Content-Length: (\d+)\r\nConnection: close\r\n\r\n(.*)$/s.exec(received) ?? [];
+    t.match(received, /^HTTP\/1.1 400 Bad Request\r\n/);
+    t.match(JSON.parse(body), { error: 'Bad request', message: /^Chunks are too small/ });
+    t.equal(body.length, Number(length), 'nothing behind it');
   }
   const lines = await open();
   await lines.send(`${inChunks(API_KEY, `${'a line of a log'.padEnd(39)}\n`, 5_000)}0\r\n\r\n`);

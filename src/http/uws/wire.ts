@@ -165,8 +165,10 @@ class UwsWire implements Wire {
 
   answerAndAbort(head: AnswerHead, body: string): void {
     const response = this.#response;
-    // As the text of a status: an answer that the library knows of would let it go on with what it has read. What its buffer has no room for is sent at once.
-    response.writeStatus(wholeText(head, body.padEnd(CORK_BYTES)));
+    // As the text of a status, whose line the library ends: an answer that it knows of would let it go on with what it has read. What its buffer has no room
+    // for is sent at once.
+    const text = wholeText(head, `${body.padEnd(CORK_BYTES)}\r\n`);
+    response.writeStatus(text.slice(0, -2));
     response.close();
   }
 }

@@ -1,6 +1,6 @@
 // The store of accepted contents: bounded, shared between accounts, and taken over from processes that are gone.
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
@@ -92,14 +92,18 @@ t.test('a folder that is away for a while stays with its process', async (t) => 
   t.teardown(() => store.close());
   const id = await put(store, 'a', 1);
   renameSync(directory, join(above, 'away'));
-  // Nothing can be made below a file.
-  writeFileSync(directory, '');
-  await t.rejects(store.adopt(new Map()));
-  rmSync(directory);
+  // Nothing can be made there: what is below is not there, or can't be asked for.
+  for (const block of [() => symlinkSync(join(above, 'nowhere'), directory), () => writeFileSync(directory, '')]) {
+    block();
+    await t.rejects(store.adopt(new Map()));
+    rmSync(directory);
+  }
   renameSync(join(above, 'away'), directory);
   const other = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
   t.teardown(() => other.close());
-  await other.adopt(new Map());
+  const found: LeftContents = new Map();
+  await other.adopt(found);
+  t.same([...found], [], 'another process leaves it alone');
   for await (const piece of store.read(id)) t.equal(piece.length, 1);
 });
 
