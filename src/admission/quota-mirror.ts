@@ -55,7 +55,8 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
       newest.set(name, seen);
       backlog.keep(seen);
     } else if (counted > known.counted || returned > known.returned) {
-      raise(known, counted, returned);
+      known.counted = Math.max(known.counted, counted);
+      known.returned = Math.max(known.returned, returned);
       backlog.keep(known);
     }
   }

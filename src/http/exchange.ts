@@ -64,6 +64,8 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   isVouchedFor = false;
   /** By the clock of `performance`: the sink hears of it when its body is not there by then, up to 20 ms later. */
   dueMs: number = Number.POSITIVE_INFINITY;
+  /** That the client leaves is looked for: since `watch`, and until this is false. Where the answer isn't there a moment later the socket rests then; most are, and are spared the calls. */
+  isWatched = false;
 
   readonly #wire: Wire;
   readonly #host: ExchangeHost;
@@ -101,9 +103,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   /** There was no room for what is kept, and the body will never be whole. */
   #lost: Failure | null = null;
   #drain: Drain | null = null;
-  /** That the client leaves is looked for. */
-  #isWatched = false;
-
   /** Takes a request over from the HTTP library; to be called before its handler returns. */
   constructor(wire: Wire, host: ExchangeHost) {
     const { head } = wire;
@@ -206,15 +205,11 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
    * request that comes before the answer closes the connection (uWebSockets.js).
    */
   watch(): void {
-    if (this.#isEnded || !this.#isWhole || this.#isWatched) return;
-    this.#isWatched = true;
+    if (this.#isEnded || !this.#isWhole || this.isWatched) return;
+    this.isWatched = true;
+    if (!this.#isPaused) return;
     this.#resumeReading();
     if (!this.#host.read.has(this)) this.#host.reads(this);
-  }
-
-  /** Ends the watch: where the answer isn't there a moment later the socket rests. Most are, and are spared the calls. */
-  unwatch(): void {
-    this.#isWatched = false;
   }
 
   /**
@@ -226,7 +221,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
       if (this.dueMs > nowMs) return;
       this.dueMs = Number.POSITIVE_INFINITY;
       this.#sink?.onDue?.();
-    } else if (!this.#isWatched) {
+    } else if (!this.isWatched) {
       this.#host.read.remove(this);
       this.#pause();
     }

@@ -167,7 +167,8 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       this.filename = name.filename;
       this.url = name.url;
       // An origin may take seconds, which are wasted when the client has left.
-      this.#startWatch();
+      this.hearsTurn = true;
+      this.watch();
       const { account, limitBytes } = this;
       const content = await receiveUrl({ url, account, limitBytes, signal: this.signal() }, this.parts);
       this.received = content;
@@ -232,10 +233,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.enter('scanning');
     this.parts.pool.ask(this);
     // A scan may wait for its thread for seconds: the time of a thread is for clients that are there.
-    if (this.state === 'waiting' || this.state === 'ahead') this.#startWatch();
-  }
-
-  #startWatch(): void {
+    if (this.state !== 'waiting' && this.state !== 'ahead') return;
     this.hearsTurn = true;
     this.watch();
   }

@@ -40,8 +40,9 @@ function openBell(word: Int32Array, addon: BellAddon, onRing: () => void): Bell 
   const number = addon.openBell(word, onRing);
   return {
     rope: { word, number },
-    attend: () => addon.attendBell(number, ATTENDED_US),
-    leave: () => addon.attendBell(number, 0),
+    // Bound, since they are called for each scan.
+    attend: addon.attendBell.bind(addon, number, ATTENDED_US),
+    leave: addon.attendBell.bind(addon, number, 0),
     stop: () => addon.closeBell(number),
   };
 }

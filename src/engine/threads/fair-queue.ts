@@ -67,8 +67,9 @@ export class Account implements InLine<Account> {
    * scans that arrive within that time pass a large one: it can't wait for ever.
    */
   firstDue(): ThreadScan | null {
-    const due = earlier(this.small.first, this.middle.first);
-    return earlier(due, this.large.first);
+    const { small, middle, large } = this;
+    if (middle.first === null && large.first === null) return small.first;
+    return earlier(earlier(small.first, middle.first), large.first);
   }
 
   /** For a thread beside the set: the smallest, once the others have been at theirs for `spanMs`. A large one only where the account has no thread. */
@@ -110,7 +111,7 @@ export class FairQueue {
   /** Scans that lie at a thread behind another one. */
   ahead = 0;
   /** Some account might be refused. */
-  isCrowded: boolean;
+  isCrowded = false;
   /** Accounts with scans that wait or run; only the queue writes to it. */
   readonly active = new Line<Account>();
   readonly #limit: number;
@@ -122,7 +123,7 @@ export class FairQueue {
 
   constructor(limit: number) {
     this.#limit = limit;
-    this.isCrowded = this.#mightRefuse();
+    this.#count(0, 0);
   }
 
   /** Why one more scan of the account would not wait now; null: it would. */
@@ -169,7 +170,9 @@ export class FairQueue {
       this.#charge(account, nowMs);
       if (next === null || isBefore(account, next)) next = account;
     }
-    return this.#take(next?.firstDue() ?? null, nowMs);
+    const scan = next?.firstDue() ?? null;
+    if (next !== null && scan !== null) this.#take(scan, next);
+    return scan;
   }
 
   /** The scan that a thread beside the set is for; null: each can wait. It still waits. */
@@ -190,9 +193,9 @@ export class FairQueue {
     return smallest;
   }
 
-  /** Takes out a scan that waits; its account has a thread from now on. */
-  take(scan: ThreadScan, nowMs: number): void {
-    this.#take(scan, nowMs);
+  /** Takes out what `smallest` has found; its account has a thread from now on. */
+  take(scan: ThreadScan): void {
+    this.#take(scan, this.#accountOf(scan));
   }
 
   /** One that was taken out lies at a thread behind another scan: it still counts as waiting. */
@@ -265,22 +268,15 @@ export class FairQueue {
   #count(waiting: number, ahead: number): void {
     this.size += waiting;
     this.ahead += ahead;
-    this.isCrowded = this.#mightRefuse();
-  }
-
-  #mightRefuse(): boolean {
     const taken = this.size + this.ahead + 1;
-    return taken > SHARE_OF_FREE * (this.#limit - taken);
+    this.isCrowded = taken > SHARE_OF_FREE * (this.#limit - taken);
   }
 
-  #take(scan: ThreadScan | null, nowMs: number): ThreadScan | null {
-    if (scan === null) return null;
-    const account = this.#accountOf(scan);
+  /** The account has been charged until now. */
+  #take(scan: ThreadScan, account: Account): void {
     this.#unlink(scan, account);
-    this.#charge(account, nowMs);
     account.running += 1;
     account.sequence = this.#sequence++;
-    return scan;
   }
 
   #unlink(scan: ThreadScan, account: Account): void {

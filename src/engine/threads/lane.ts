@@ -39,7 +39,7 @@ export class Lane {
     this.queue = new FairQueue(options.queueLimit);
     this.set = new ThreadSet({
       ...options,
-      onIdle: () => this.#dispatch(),
+      onIdle: () => this.#dispatch(performance.now()),
       onDied: (scan) => this.#fail(scan),
     });
     this.#watch = createWatch({ ...options, onGivenUp: (slot, scan, nowMs) => this.#giveUp(slot, scan, nowMs) });
@@ -68,8 +68,9 @@ export class Lane {
     }
     this.#collectEarly();
     const answer = this.queue.push(scan, nowMs);
-    if (answer === null) this.#dispatch();
-    else scan.onRefused(new Unavailable(REFUSALS[answer]));
+    if (answer !== null) scan.onRefused(new Unavailable(REFUSALS[answer]));
+    // With one behind the scan of each thread it can but wait: the alarm is set, for scans that take long.
+    else if (this.queue.ahead === 0 || this.queue.ahead < this.set.busy) this.#dispatch(nowMs);
   }
 
   /** Why a scan of the account would be refused now; null: it would not. */
@@ -81,10 +82,14 @@ export class Lane {
 
   /** The bell is heard once in a turn of the event loop. One that reads thousands of requests takes long, and threads must not wait for its end. */
   #collectEarly(): void {
-    if (this.#early === EARLY_MOST || !this.set.slots.some((slot) => slot.hasAnswer())) return;
-    const early = this.#early + 1;
-    this.collect();
-    this.#early = early;
+    if (this.#early === EARLY_MOST) return;
+    for (const slot of this.set.slots) {
+      if (slot.scan === null || !slot.hasAnswer()) continue;
+      const early = this.#early + 1;
+      this.collect();
+      this.#early = early;
+      return;
+    }
   }
 
   /** False: a thread is at it. */
@@ -134,7 +139,7 @@ export class Lane {
         if (slot.scan === null) this.set.putBack(slot);
       }
     }
-    if (this.queue.size > 0 || this.queue.ahead > 0) this.#dispatch();
+    if (this.queue.size > 0 || this.queue.ahead > 0) this.#dispatch(nowMs);
     if (first === null) return;
     for (let scan: ThreadScan | null = first; scan !== null; ) {
       const one: ThreadScan = scan;
@@ -182,10 +187,9 @@ export class Lane {
     if (scan.hearsTurn) scan.onTurn();
   }
 
-  #dispatch(): void {
+  #dispatch(nowMs: number): void {
     const queue = this.queue;
     while (queue.size > 0 || queue.ahead > 0) {
-      const nowMs = performance.now();
       if (this.set.isFree) {
         // A thread has nothing to do: what lies behind the scan of another one need not.
         if (queue.size === 0 && !this.set.slots.some((slot) => this.#recall(slot, nowMs))) break;
@@ -202,7 +206,7 @@ export class Lane {
     this.#alarm = null;
     const nowMs = performance.now();
     for (const slot of this.set.slots) if (nowMs - slot.sinceMs >= LONG_MS) this.#recall(slot, nowMs);
-    this.#dispatch();
+    this.#dispatch(nowMs);
   }
 
   /**
@@ -210,21 +214,22 @@ export class Lane {
    * one is worth waiting, a further thread takes that one, up to a bound; and the kernel, which can interrupt, shares the cores.
    */
   #standIn(nowMs: number): boolean {
-    const { room } = this.set;
     const spanMs = this.set.spanMs(nowMs);
-    if (spanMs < LONG_MS || room <= 0) return false;
+    if (spanMs < LONG_MS) return false;
+    const { room } = this.set;
+    if (room <= 0) return false;
     const scan = this.queue.smallest({ spanMs, left: room - 1, besideOthers: 2 * this.#options.count }, nowMs);
     if (scan === null) return false;
     this.set.press(true);
     if (!this.set.hasIdle) return false;
-    this.queue.take(scan, nowMs);
+    this.queue.take(scan);
     this.#start(scan, 'standIn', nowMs);
     return true;
   }
 
   /** While scans take a moment, the next one lies ready at a thread, which need not wait until this process has heard of the end of the one before. */
   #layAhead(nowMs: number): boolean {
-    if (this.set.busy > this.set.size) return false;
+    if (this.set.busy > this.set.size || this.queue.ahead >= this.set.busy) return false;
     for (const slot of this.set.slots) {
       if (!slot.canTakeNext(nowMs - LONG_MS)) continue;
       const scan = this.queue.shift(nowMs);
@@ -281,7 +286,7 @@ export class Lane {
     this.#recall(slot, nowMs);
     this.queue.end(scan, nowMs);
     this.set.giveUp(slot);
-    this.#dispatch();
+    this.#dispatch(nowMs);
   }
 
   #lookForDeadline(scan: ThreadScan, nowMs: number): void {

@@ -113,9 +113,25 @@ export class ThreadSlot {
 
   /** Behind what it has. It asks the engine that serves now. */
   post(scan: ThreadScan): void {
+    const { content, sizeBytes, sha256 } = scan;
+    const slot = this.#memory.slots[this.#ring.freeSlot];
     if (this.next !== null) throw new Error('The thread has no room for another scan');
+    if (slot === undefined || content === null) throw new Error('There is nothing to scan');
     scan.engine = serving.engine;
-    this.#write(this.#ring.freeSlot, scan, scan.engine?.work ?? NO_WORK);
+    const { nativeEpoch, rules }: EngineWork = scan.engine?.work ?? NO_WORK;
+    const { numbers: fields, digest } = slot;
+    const isOnly = content.byteLength === content.buffer.byteLength;
+    fields[FIELD.memory] = this.#numbers.get(content.buffer) ?? this.#introduce(content.buffer, isOnly);
+    fields[FIELD.isOnly] = isOnly ? 1 : 0;
+    fields[FIELD.offsetBytes] = content.byteOffset;
+    fields[FIELD.sizeBytes] = sizeBytes;
+    fields[FIELD.clamav] = nativeEpoch === null ? 0 : 1;
+    if (rules !== null && rules.id !== this.#rulesId) this.#tell({ kind: 'rules', rules });
+    if (rules !== null) this.#rulesId = rules.id;
+    fields[FIELD.rulesId] = rules === null ? -1 : rules.id;
+    fields[FIELD.hasDigest] = sha256 === null ? 0 : 1;
+    if (sha256 !== null) digest.write(sha256, 'latin1');
+    fields[FIELD.messages] = this.#messages;
     if (this.scan === null) this.scan = scan;
     else this.next = scan;
     this.#ring.post();
@@ -131,7 +147,7 @@ export class ThreadSlot {
 
   /** It has let go of a scan. */
   hasAnswer(): boolean {
-    return this.scan !== null && this.#ring.hasEnded();
+    return this.#ring.hasEnded();
   }
 
   /** The scan that it was at has what the thread says of it, and it is at the next one, if there is one; false: the thread has not let go of it. */
@@ -188,25 +204,6 @@ export class ThreadSlot {
     // It ends when it is back from native code.
     wakeThread(this.#memory.words, this.#addon);
     await ended;
-  }
-
-  #write(at: number, scan: ThreadScan, { nativeEpoch, rules }: EngineWork): void {
-    const slot = this.#memory.slots[at];
-    const { content, sizeBytes, sha256 } = scan;
-    if (slot === undefined || content === null) throw new Error('There is nothing to scan');
-    const { numbers: fields, digest } = slot;
-    const isOnly = content.byteLength === content.buffer.byteLength;
-    fields[FIELD.memory] = this.#numbers.get(content.buffer) ?? this.#introduce(content.buffer, isOnly);
-    fields[FIELD.isOnly] = isOnly ? 1 : 0;
-    fields[FIELD.offsetBytes] = content.byteOffset;
-    fields[FIELD.sizeBytes] = sizeBytes;
-    fields[FIELD.clamav] = nativeEpoch === null ? 0 : 1;
-    if (rules !== null && rules.id !== this.#rulesId) this.#tell({ kind: 'rules', rules });
-    if (rules !== null) this.#rulesId = rules.id;
-    fields[FIELD.rulesId] = rules === null ? -1 : rules.id;
-    fields[FIELD.hasDigest] = sha256 === null ? 0 : 1;
-    if (sha256 !== null) digest.write(sha256, 'latin1');
-    fields[FIELD.messages] = this.#messages;
   }
 
   /** The thread gets the number once for memory that later scans use as well. */

@@ -128,7 +128,7 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
   }
 
   protected unwatch(): void {
-    this.#exchange.unwatch();
+    this.#exchange.isWatched = false;
   }
 
   protected signal(): AbortSignal {

@@ -101,7 +101,7 @@ t.test('a thread beside the set takes the smallest, once the others have been at
   t.equal(next(4), undefined);
   t.equal(next(5), 'small', 'although the others came long before it');
   t.equal(queue.size, 3, 'it still waits');
-  for (const _ of [1, 2]) queue.take(queue.smallest({ ...room, spanMs: 50 }, 0) ?? scanOf(''), 0);
+  for (const _ of [1, 2]) queue.take(queue.smallest({ ...room, spanMs: 50 }, 0) ?? scanOf(''));
   t.equal(next(1_000), undefined, 'more than one large one of an account would only share the cores');
   push('b', 'other large', 0, 5 * MIB);
   t.equal(next(199), undefined);
@@ -113,7 +113,7 @@ t.test('of the threads beside the set an account leaves some to others, and more
   const take = (account: string, room: { left: number; besideOthers: number }): boolean => {
     push(account, '', 0);
     const scan = queue.smallest({ ...room, spanMs: 1_000 }, 0);
-    if (scan !== null) queue.take(scan, 0);
+    if (scan !== null) queue.take(scan);
     return scan !== null;
   };
   let busy = 0;
@@ -131,7 +131,7 @@ t.test('of the threads beside the set an account leaves some to others, and more
     pushOther('a', '', 0);
     const scan = other.smallest({ left: 15 - held, besideOthers: 4, spanMs: 1_000 }, 0);
     if (scan === null) break;
-    other.take(scan, 0);
+    other.take(scan);
   }
   t.equal(held, 5, 'one of the other, which has no more, and four: that is what one may hold beside others');
 });
