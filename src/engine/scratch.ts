@@ -67,6 +67,8 @@ export function removeOrphans(parent: string, prefix: string): string[] {
     try {
       removeOwnFolder(parent, name);
     } catch (error) {
+      // Another process is removing it as well.
+      if (codeOf(error) === 'ENOENT') continue;
       warnings.push(`the leftover folder ${name} cannot be removed: ${messageOfError(error)}`);
     }
   }

@@ -169,6 +169,8 @@ t.test('a flood of small chunks ends its connection; lines in chunks, and bytes 
   t.match(await lines.answer(), { status: 200, body: /"infected":false/ });
   const slow = await open();
   await slow.send(inChunks(API_KEY, 'a', 0));
-  for (const byte of `${'1\r\na\r\n'.repeat(200)}0\r\n\r\n`) await slow.send(byte);
+  for (const byte of '1\r\na\r\n'.repeat(200)) await slow.send(byte);
+  // uWebSockets.js takes the body for over without the last line, and what comes behind the answer resets the connection.
+  await slow.send('0\r\n\r\n');
   t.match(await slow.answer(), { status: 200, body: /"infected":false/ });
 });

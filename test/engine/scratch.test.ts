@@ -16,6 +16,8 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
+import { text } from 'node:stream/consumers';
+import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { makeScratch, processFolderName, removeOrphans, removeOwnFolder, showLife } from '../../src/engine/scratch.js';
 import { temporaryFolder } from '../fixtures/folder.js';
@@ -169,19 +171,39 @@ t.test('a leftover that cannot be removed is reported and stops nothing', async 
   chmodSync(orphan, 0o700);
 });
 
-/** What removeOrphans says about the folder, as the user with that number. */
-function sweepAs(uid: number, parent: string): string {
+/** Arguments of Node. */
+function sweeping(parent: string): string[] {
   const ownedUrl = new URL('../../src/engine/scratch.js', import.meta.url).href;
   const script = `
     const { removeOrphans } = await import(${JSON.stringify(ownedUrl)});
     console.log(removeOrphans(${JSON.stringify(parent)}, 'sluice-engine-').join());`;
-  const args = ['--input-type=module', '--eval', script];
+  return ['--input-type=module', '--eval', script];
+}
+
+/** What removeOrphans says about the folder, as the user with that number. */
+function sweepAs(uid: number, parent: string): string {
+  const args = sweeping(parent);
   const program =
     process.getuid?.() === uid ? ([process.execPath, args] as const) : withoutRoot(process.execPath, args);
   const swept = spawnSync(...program, { encoding: 'utf8' });
   if (swept.status !== 0) throw new Error(swept.stderr);
   return swept.stdout.trim();
 }
+
+t.test('what two processes remove at once is nobody’s failure', async (t) => {
+  const parent = temporaryFolder(t);
+  for (let folder = 0; folder < 40; folder += 1) {
+    const orphan = join(parent, `${nameOf(deadPid())}${folder}`);
+    mkdirSync(orphan);
+    for (let file = 0; file < 50; file += 1) writeFileSync(join(orphan, String(file)), '');
+  }
+  const other = spawn(process.execPath, sweeping(parent), { stdio: ['ignore', 'pipe', 'inherit'] });
+  const said = text(other.stdout);
+  while (readdirSync(parent).length === 40) await setImmediate();
+  t.strictSame(removeOrphans(parent, 'sluice-engine-'), []);
+  t.equal(await said, '\n');
+  t.strictSame(readdirSync(parent), []);
+});
 
 t.test('a link of such a name, and links in a leftover, end as links: what they lead to stays', async (t) => {
   const parent = temporaryFolder(t);
