@@ -91,12 +91,13 @@ export interface PoolFacts {
 
 /** What clamdtop draws. Memory of the engine isn't counted by clamd's pools here: N/A, as clamd says where it can't tell. */
 export function statsOf({ running, threads, waiting }: PoolFacts): string {
-  const idle = Math.max(0, threads - running);
+  // As clamd counts: those that live are those that scan and those that are idle.
+  const live = Math.max(threads, running);
   return [
     'POOLS: 1',
     '',
     'STATE: VALID PRIMARY',
-    `THREADS: live ${running}  idle ${idle} max ${threads} idle-timeout 30`,
+    `THREADS: live ${live}  idle ${live - running} max ${live} idle-timeout 30`,
     `QUEUE: ${waiting} items`,
     '',
     'MEMSTATS: heap N/A mmap N/A used N/A free N/A releasable N/A pools 1 pools_used 0.000M pools_total 0.000M',

@@ -1,5 +1,6 @@
-// Clients of clamd as people use them, unchanged: libraries of npm, of Python and of Perl, and what clamdtop asks for.
-import { spawnSync } from 'node:child_process';
+// Clients of clamd as people use them, unchanged: libraries of npm, of Python and of Perl, and clamdtop.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -103,4 +104,21 @@ t.test('what clamdtop asks for, again and again on one connection', async (t) =>
     t.match(stats, /QUEUE: \d+ items\n/);
     t.match(stats, /\nMEMSTATS: heap [\d.NA/M]+ mmap \S+ used \S+ free \S+ releasable \S+ pools \d+ pools_used \S+ /);
   }
+});
+
+t.test('clamdtop draws the threads, on a terminal', async (t) => {
+  const configPath = join(folder, 'clamdtop.conf');
+  writeFileSync(configPath, `LocalSocket ${unix.path}\n`);
+  const command = `stty rows 40 cols 120; exec clamdtop --config-file=${configPath}`;
+  const terminal = spawn('script', ['-qec', command, '/dev/null'], {
+    env: { ...process.env, TERM: 'xterm' },
+    timeout: 60_000,
+  });
+  let drawn = '';
+  terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+    drawn += text;
+    if (/Primary threads/.test(drawn)) terminal.stdin.end('q');
+  });
+  const [status] = await once(terminal, 'close');
+  t.equal(status, 0, drawn);
 });
