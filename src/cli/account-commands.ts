@@ -6,7 +6,7 @@ import { findService } from './service-place.js';
 
 const COMMON_HELP = `
 Works on the store of a service, beside running servers or without them, and never makes one: on DATABASE_URL, or on what the service in DATA_DIR
-uses. Without both they are looked for in /etc/sluice.env, ./data and /var/lib/sluice.
+uses. Without both they are looked for in /etc/sluice.env, ./data, the folder "data" of the program and /var/lib/sluice.
 Running servers hear of a change at once with REDIS_URL, otherwise within 15 seconds.
 Exit codes: 0 done, 2 not done (the reason is on stderr), 78 wrong configuration.
 

@@ -33,7 +33,8 @@ ${environmentHelp(['DATA_DIR', 'ENGINE', 'ENGINE_GATES', 'SIGNATURES_DIR', 'SCAN
 
 const STATUS_HELP = `
 Engine and signatures, keys and quota, the database, and the journal of the history: how many rows wait for the database, and for how long.
-Where the server is, its data folder knows: --data-dir, DATA_DIR, or /etc/sluice.env, ./data or /var/lib/sluice; PORT and HOST say it themselves.
+Where the server is, its data folder knows: --data-dir, DATA_DIR, /etc/sluice.env, ./data, the folder "data" of
+the program, or /var/lib/sluice; PORT and HOST say it themselves.
 Exit codes: 0 scans are served, 2 they are not, or no server answers, 78 wrong configuration.
 
 ${environmentHelp(['DATA_DIR', 'PORT', 'HOST'])}`;

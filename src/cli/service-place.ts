@@ -54,7 +54,10 @@ export function findService(env: Environment, places: ServicePlaces): Environmen
   const both = { ...readEnvironmentFile(environmentFile, looked), ...env };
   if (isSet(both['DATABASE_URL'])) return both;
   const own = isSet(both['DATA_DIR']) ? [resolve(both['DATA_DIR'])] : [];
-  for (const folder of [...own, ...(places.directories ?? [resolve('data'), UNIT_DIRECTORY])]) {
+  for (const folder of new Set([
+    ...own,
+    ...(places.directories ?? [resolve('data'), programDataDirectory, UNIT_DIRECTORY]),
+  ])) {
     if (!own.includes(folder) && isForeign(folder)) looked.push(`${folder}: it belongs to another user`);
     else {
       const found = inFolder(folder, both, looked);

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readFileSync,
@@ -17,7 +18,7 @@ import { promisify } from 'node:util';
 import postgres from 'postgres';
 import t from 'tap';
 import { findService } from '../../src/cli/service-place.js';
-import { mainPath } from '../../src/paths.js';
+import { mainPath, packageJsonPath } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { freePort } from '../fixtures/free-port.js';
@@ -39,14 +40,32 @@ const COMMANDS = [
   ['billing', 'reconcile'],
 ];
 
+/** The program in a folder of its own, whose `data` is nobody's: its main file. */
+function copyOfProgram(folder: string): string {
+  const root = join(packageJsonPath, '..');
+  for (const part of [
+    'package.json',
+    'dist/program',
+    ...['main', 'paths', 'error-text'].map((name) => `dist/src/${name}.js`),
+  ]) {
+    cpSync(join(root, part), join(folder, part), { recursive: true });
+  }
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  return join(folder, 'dist/src/main.js');
+}
+
 t.test('where no service has been, every command says where it looked, ends with 2 and makes nothing', async (t) => {
   const folder = temporaryFolder(t);
+  const copy = copyOfProgram(join(folder, 'program'));
+  const sluice = (cwd: string, env: Readonly<Record<string, string>>, ...args: string[]): Promise<Ended> =>
+    start(t, copy, args, { cwd, env }).ended;
   for (const command of COMMANDS) {
     const { code, stdout, stderr } = await sluice(folder, {}, ...command);
     t.equal(code, 2, command.join(' '));
     t.equal(stdout, '');
     t.match(stderr, /^There is no store of a service here, and only `sluice serve` makes one\. Looked in:\n {2}\S/);
     t.match(stderr, `  ${join(folder, 'data')}: there is no such folder\n`);
+    t.match(stderr, `  ${join(folder, 'program', 'data')}: there is no such folder\n`);
     t.match(stderr, '--data-dir DIR');
   }
   mkdirSync(join(folder, 'empty'));
@@ -56,6 +75,15 @@ t.test('where no service has been, every command says where it looked, ends with
   t.match(byVariable, { code: 2, stderr: `Looked in:\n  ${join(folder, 'empty')}: it has no database\n` });
   t.notOk(existsSync(join(folder, 'data')));
   t.notOk(existsSync(join(folder, 'empty', 'postgres')));
+
+  mkdirSync(join(folder, 'program', 'data'));
+  writeFileSync(join(folder, 'program', 'data', 'service.json'), '{"DATABASE_URL":"postgres://127.0.0.1:1/here"}');
+  const beside = await sluice(folder, {}, 'user', 'list');
+  t.match(
+    beside,
+    { code: 2, stderr: 'Postgres at 127.0.0.1:1/here' },
+    'a service of `npm start` is found from anywhere',
+  );
 });
 
 t.test("what another user has left in a folder where all may write is nobody's service", (t) => {
