@@ -129,7 +129,10 @@ t.test('a URL as JSON', async (t) => {
   const twice = [`{"url":"http://10.0.0.1/","url":"${remote}"}`, `{"\\u0075rl":"http://10.0.0.1/","url":"${remote}"}`];
   for (const text of twice) t.match(await post(text), wrong('url: given twice'), text);
   t.match(await post({ url: `http://a.example/${'x'.repeat(9000)}` }), wrong(/^url: must be at most 8192 characters/));
-  t.match(await post({ url: 'x'.repeat(40_000) }), wrong('Expected at most 32 KB', 413));
+  t.match(
+    await post({ url: 'x'.repeat(40_000) }),
+    wrong('Expected at most 32 KB: a body of this Content-Type names a URL, and a file needs another one', 413),
+  );
   t.match(await send(Buffer.from('{"url":"http://a/\xff"}', 'latin1'), json), wrong('The body is not UTF-8'));
   t.match(await send('{}', json, '?filename=x'), wrong('filename: a URL has its own'));
   const { body } = await post({ url: remote });
@@ -153,6 +156,8 @@ t.test('a URL as pairs', async (t) => {
   t.match(await post(`url=${remote}`), wrong('unknown: y'), 'nothing of a URL gets lost in silence');
   t.match(await post('url=%zz'), wrong('The body is not percent-encoded UTF-8'));
   t.match(await post('url=%ff'), wrong('The body is not percent-encoded UTF-8'));
+  const file = await send(Buffer.from('%PDF \xff', 'latin1'), { 'Content-Type': 'application/x-www-form-urlencoded' });
+  t.match(file, wrong('a body of this Content-Type names a URL, and a file needs another one: The body is not UTF-8'));
 });
 
 t.test('what a form has beside its file or URL and was left empty is as if absent', async (t) => {

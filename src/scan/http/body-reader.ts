@@ -228,7 +228,10 @@ class RawReader implements BodyReader {
   }
 }
 
-type ReadText = (text: string) => UrlFields;
+type ReadText = (body: Buffer) => UrlFields;
+
+/** Programs name such a type unasked (`curl --data-binary`), with what is a file. */
+const NAMES_A_URL = 'a body of this Content-Type names a URL, and a file needs another one';
 
 class UrlReader implements BodyReader {
   readonly filename: null = null;
@@ -246,21 +249,32 @@ class UrlReader implements BodyReader {
 
   write(bytes: Buffer): void {
     this.#bytes += bytes.length;
-    if (this.#bytes > URL_BODY_BYTES) throw new Failure('bodyTooLarge', `${URL_BODY_BYTES / 1024} KB`);
+    if (this.#bytes > URL_BODY_BYTES) {
+      throw new Failure('bodyTooLarge', `${URL_BODY_BYTES / 1024} KB: ${NAMES_A_URL}`);
+    }
     this.#chunks.push(Buffer.from(bytes));
   }
 
   end(): string {
-    const { url, ...said } = this.#read(utf8Of(Buffer.concat(this.#chunks)));
+    const { url, ...said } = this.#read(Buffer.concat(this.#chunks));
     this.options.addAll(said);
     if (url === undefined) throw new Failure('nothingToScan');
     return url;
   }
 }
 
-const readObject = (text: string): z.infer<typeof UrlBody> => parseJson(UrlBody, text);
+const readObject: ReadText = (body) => parseJson(UrlBody, utf8Of(body));
 
-function readPairs(text: string): UrlFields {
+const readPairs: ReadText = (body) => {
+  try {
+    return pairsOf(utf8Of(body));
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code !== 'badRequest') throw error;
+    throw new Failure('badRequest', `${NAMES_A_URL}: ${error.detail}`);
+  }
+};
+
+function pairsOf(text: string): UrlFields {
   const body: Record<string, string> = {};
   for (const pair of text.split('&')) {
     if (pair === '') continue;
