@@ -54,7 +54,8 @@ function validate<T>(schema: z.ZodType<T>, value: unknown): T {
     const place = path.map(String).join('.');
     if (problems.has(place) && !rough.delete(place)) continue;
     if ('origin' in issue && issue.origin === 'int') rough.add(place);
-    problems.set(place, place === '' ? message : `${place}: ${message}`);
+    const subject = issue.code === 'invalid_type' ? 'The body ' : '';
+    problems.set(place, place === '' ? `${subject}${message}` : `${place}: ${message}`);
   }
   throw new Failure('badRequest', [...problems.values()].join('; '));
 }

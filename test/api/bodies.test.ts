@@ -126,6 +126,7 @@ t.test('a URL as JSON', async (t) => {
   t.match(await post({ url: remote, file: null }), isFetched);
   t.match(await post({ url: remote }, { ...json, 'X-Filename': 'ignored' }), isFetched, 'a URL has its own name');
   for (const text of ['', 'x', '[]', '"x"', '1', 'null', '{"url":}']) t.match(await post(text), { status: 400 }, text);
+  t.match(await post('[]'), wrong('The body must be an object'));
   const twice = [`{"url":"http://10.0.0.1/","url":"${remote}"}`, `{"\\u0075rl":"http://10.0.0.1/","url":"${remote}"}`];
   for (const text of twice) t.match(await post(text), wrong('url: given twice'), text);
   t.match(await post({ url: `http://a.example/${'x'.repeat(9000)}` }), wrong(/^url: must be at most 8192 characters/));
