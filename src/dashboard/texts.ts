@@ -83,7 +83,7 @@ export const texts = {
       },
       {
         title: 'Nothing leaves the server',
-        text: 'Files are scanned in the memory of one process and kept nowhere. What is kept is a row of history: name, size, SHA-256, verdict.',
+        text: 'No file is kept: one that waits for its scan waits in memory, or encrypted on disk. What is kept is a row of history: name, size, SHA-256, verdict.',
       },
       {
         title: 'Made to be built upon',

@@ -125,6 +125,10 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     await page.keyboard.press('Enter');
     const codes = ((await dialog.locator('.account-codes').textContent()) ?? '').split('\n');
     t.equal(codes.length, 10);
+    await page.setViewportSize({ width: 320, height: 800 });
+    const pixelsOver = `(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('.account-codes'))`;
+    t.equal(await page.evaluate(pixelsOver), 0, 'no code lies on another one');
+    await page.setViewportSize({ width: 1280, height: 800 });
     await page.keyboard.press('Escape');
     await dialog.getByRole('button', { name: 'I have kept them' }).click();
     await page.getByText('It is on:').waitFor();
