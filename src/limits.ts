@@ -117,6 +117,11 @@ export const MEMORY_RESERVE_SHARE = 0.25;
 /** Uploads up to this size find room in memory also while large ones wait for theirs. */
 export const SMALL_UPLOAD_BYTES = 1024 * 1024;
 
+/** What one connection of clamd's protocol or of ICAP has sent together is taken so far before others have their turn: commands or requests, which cost up to 50 microseconds each. */
+export const PIPELINED_AT_ONCE = 16;
+/** Lines, chunks and the like that count as one of these: each costs up to a microsecond. */
+export const PARSED_AT_ONCE = 32;
+
 /** Connections of clamd's protocol, of one process, where the limit of open files has room for them; the next one is closed at once. */
 export const CLAMD_CONNECTIONS = 10_000;
 /** So many of them, but a quarter at most, are kept for the UNIX socket where there is a port as well: a crowd at the port can't shut out the programs of the machine. */

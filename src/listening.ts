@@ -3,7 +3,7 @@
 import { BlockList, isIPv6 } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Share } from './door.js';
-import { CLAMD_SOCKET_CONNECTIONS, HANDSHAKE_MS } from './limits.js';
+import { CLAMD_SOCKET_CONNECTIONS, HANDSHAKE_MS, PIPELINED_AT_ONCE } from './limits.js';
 import { type ListeningSocket, type Peer, type PeerOwner, Peers } from './peers.js';
 import { CoarseTimer, type TimerOwner } from './waiting/coarse-timer.js';
 import { endsWithin } from './waiting/within.js';
@@ -80,7 +80,7 @@ function peersOf(networks: readonly string[]): (peer: Peer) => boolean {
 interface Reader {
   /** Nothing more is taken until it is false again. */
   isHeld: boolean;
-  /** Returns how many bytes were taken: fewer than there are when it is held. */
+  /** Returns how many bytes were taken: fewer than there are when it is held, or has taken PARSED_AT_ONCE things. */
   write(bytes: Uint8Array): number;
   /** What comes from now on is dropped. */
   stop(): void;
@@ -98,6 +98,8 @@ export abstract class Connection implements TimerOwner {
   #hasAll = false;
   #rest: Buffer | null = null;
   #isPumping = false;
+  /** Others have their turn first. */
+  #isPutOff = false;
 
   /** `firstMs`: for what it is to say first. */
   constructor(peer: Peer, firstMs: number) {
@@ -126,11 +128,15 @@ export abstract class Connection implements TimerOwner {
     if (isLent && this.#rest !== null) this.#rest = Buffer.from(this.#rest);
   }
 
-  /** To be called when a reason to wait has gone. */
+  /** To be called when a reason to wait has gone. Others have their turn when much was taken. */
   protected pump(): void {
-    if (this.#isPumping) return;
+    if (this.#isPumping || this.#isPutOff) return;
     this.#isPumping = true;
-    while (this.#rest !== null && (this.isEnded || !this.mustWait())) {
+    for (let count = 0; this.#rest !== null && (this.isEnded || !this.mustWait()); count += 1) {
+      if (count === PIPELINED_AT_ONCE) {
+        this.#putOff();
+        break;
+      }
       const rest = this.#rest;
       this.parser.isHeld = false;
       const taken = this.parser.write(rest);
@@ -142,6 +148,14 @@ export abstract class Connection implements TimerOwner {
     if (this.#rest === null) this.peer.resume();
     else this.peer.pause();
     if (this.#hasAll && this.#rest === null && !this.isEnded) this.onCut();
+  }
+
+  #putOff(): void {
+    this.#isPutOff = true;
+    setImmediate(() => {
+      this.#isPutOff = false;
+      this.pump();
+    });
   }
 
   onEnd(): void {

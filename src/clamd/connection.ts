@@ -96,11 +96,14 @@ export class ClamdConnection extends Connection implements ClamdParserTarget, St
     if (descriptors.length === 1 && !this.isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
     else this.#close(descriptors);
     this.take(bytes);
-    if (this.hasTakenAll && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
   }
 
   protected override pump(): void {
     super.pump();
+    if (this.hasTakenAll && this.#descriptors.length > 0) {
+      this.#dropDescriptors();
+      this.#refuseWith(UNASKED_DESCRIPTOR);
+    }
     if (this.parser.isOldOpen) this.timer.start(CLAMD_OLD_COMMAND_MS);
   }
 
@@ -158,7 +161,6 @@ export class ClamdConnection extends Connection implements ClamdParserTarget, St
     const isLast = !this.#isSession || text === null || text === INVALID_IN_SESSION;
     if (text !== null) this.write(this.#label + text + command.delimiter);
     if (isLast) this.#endWhenAnswered();
-    else if (this.mustWait()) this.parser.isHeld = true;
   }
 
   /** Each with the number of its command; nothing is answered after them. */
@@ -215,7 +217,6 @@ export class ClamdConnection extends Connection implements ClamdParserTarget, St
     this.timer.stop();
     void run(work);
     if (!this.#isSession) this.#endWhenAnswered();
-    else if (this.mustWait()) this.parser.isHeld = true;
   }
 
   onWorkEnded(work: FileWork): void {

@@ -1,6 +1,6 @@
 // clamd's protocol: which commands there are, how they and the chunks of a stream are read, as pure functions of bytes, and what is answered without a scan. Lines are Latin-1, so that every byte of a path comes back.
 import type { Engine } from '../engine/engine.js';
-import { CLAMD_COMMAND_BYTES } from '../limits.js';
+import { CLAMD_COMMAND_BYTES, PARSED_AT_ONCE } from '../limits.js';
 
 /** What may begin with `n` or `z` only. */
 const NEW_ONLY = ['VERSIONCOMMANDS', 'STATS', 'IDSESSION', 'INSTREAM', 'END'] as const;
@@ -126,7 +126,7 @@ const Z = 0x7a;
 const SIZE_BYTES = 4;
 
 export class ClamdParser {
-  /** Nothing more is taken until it is false again. */
+  /** Nothing more is taken until it is false again: so it is behind each command. */
   isHeld = false;
   readonly #target: ClamdParserTarget;
   #state: ClamdState = 'begin';
@@ -148,10 +148,12 @@ export class ClamdParser {
     return this.#state === 'old';
   }
 
-  /** Returns how many bytes were taken: fewer than there are when it is held. */
+  /** Returns how many bytes were taken: fewer than there are when it is held, or has taken PARSED_AT_ONCE things. */
   write(bytes: Uint8Array): number {
     let at = 0;
-    while (at < bytes.length && !this.isHeld) at += this.#take(bytes.subarray(at));
+    for (let count = 0; at < bytes.length && !this.isHeld && count < PARSED_AT_ONCE; count += 1) {
+      at += this.#take(bytes.subarray(at));
+    }
     return at;
   }
 
@@ -237,6 +239,7 @@ export class ClamdParser {
     const [whole = ''] = text.split('\0', 1);
     const line = this.#delimiter === '\n' && whole.endsWith('\r') ? whole.slice(0, -1) : whole;
     this.#state = 'begin';
+    this.isHeld = true;
     this.#target.onCommand(commandOf(line, this.#delimiter, isOld));
   }
 

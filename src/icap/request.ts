@@ -7,6 +7,7 @@ import {
   ICAP_HEADER_LINES,
   ICAP_SECTION_BYTES,
   ICAP_TRAILER_BYTES,
+  PARSED_AT_ONCE,
 } from '../limits.js';
 
 type IcapMethod = 'OPTIONS' | 'REQMOD' | 'RESPMOD';
@@ -247,11 +248,13 @@ export class IcapParser {
     return this.#state === 'head' && this.#blockBytes === 0;
   }
 
-  /** Returns how many bytes were taken: fewer than there are when it is held. */
+  /** Returns how many bytes were taken: fewer than there are when it is held, or has taken PARSED_AT_ONCE things. */
   write(bytes: Buffer): number {
     let at = 0;
     try {
-      while (at < bytes.length && !this.isHeld) at += this.#take(bytes.subarray(at));
+      for (let count = 0; at < bytes.length && !this.isHeld && count < PARSED_AT_ONCE; count += 1) {
+        at += this.#take(bytes.subarray(at));
+      }
       return at;
     } catch (error) {
       if (!(error instanceof IcapProblem)) throw error;
@@ -292,17 +295,20 @@ export class IcapParser {
     const part = end === -1 ? bytes : bytes.subarray(0, end + 1);
     if (this.#line.length + part.length > mostBytes)
       throw new IcapProblem(status, 'a line or header block is too long');
-    this.#line = Buffer.concat([this.#line, part]);
-    if (end !== -1) this.#endLine();
-    else if (this.#state === 'head') this.#blockBytes = Math.max(1, this.#blockBytes);
+    const line = this.#line.length === 0 && end !== -1 ? part : Buffer.concat([this.#line, part]);
+    if (end !== -1) this.#endLine(line);
+    else {
+      this.#line = line;
+      if (this.#state === 'head') this.#blockBytes = Math.max(1, this.#blockBytes);
+    }
     return part.length;
   }
 
-  #endLine(): void {
-    const end = this.#line.length - 2;
-    if (end < 0 || this.#line[end] !== CR) throw new IcapProblem(400, 'a line has no CR before its LF');
-    const text = this.#line.toString('latin1', 0, end);
-    this.#blockBytes += this.#line.length;
+  #endLine(line: Buffer): void {
+    const end = line.length - 2;
+    if (end < 0 || line[end] !== CR) throw new IcapProblem(400, 'a line has no CR before its LF');
+    const text = line.toString('latin1', 0, end);
+    this.#blockBytes += line.length;
     this.#line = NOTHING;
     switch (this.#state) {
       case 'head':

@@ -1,8 +1,8 @@
 // What the parser of clamd's protocol hears, as something that tests can compare.
 import { ClamdParser, type ClamdParserTarget, type Command } from '../../src/clamd/protocol.js';
 
-/** What a parser hears, in words; chunks that follow each other are one text. */
-export function heard(parts: readonly Uint8Array[]): string[] {
+/** A parser, and what it hears, in words; chunks that follow each other are one text. */
+export function listen(): { readonly parser: ClamdParser; readonly words: string[] } {
   const words: string[] = [];
   let content = '';
   const target: ClamdParserTarget = {
@@ -23,7 +23,17 @@ export function heard(parts: readonly Uint8Array[]): string[] {
     onTooLong: () => words.push('too long'),
   };
   const parser = new ClamdParser(target);
-  for (const part of parts) parser.write(part);
+  return { parser, words };
+}
+
+export function heard(parts: readonly Uint8Array[]): string[] {
+  const { parser, words } = listen();
+  for (const part of parts) {
+    for (let rest = Buffer.from(part); rest.length > 0; ) {
+      parser.isHeld = false;
+      rest = rest.subarray(parser.write(rest));
+    }
+  }
   parser.endOld();
   return words;
 }

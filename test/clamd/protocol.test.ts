@@ -1,8 +1,8 @@
 // The parser: whatever the split of the bytes, it hears the same commands and the same contents.
 import t from 'tap';
-import { CLAMD_COMMAND_BYTES } from '../../src/limits.js';
+import { CLAMD_COMMAND_BYTES, PARSED_AT_ONCE } from '../../src/limits.js';
 import { wholeNumbers } from '../fixtures/random.js';
-import { heard } from './heard.js';
+import { heard, listen } from './heard.js';
 
 function chunk(bytes: Buffer): Buffer {
   const size = Buffer.alloc(4);
@@ -60,4 +60,14 @@ t.test('bytes that are no commands end in unknown ones, never in an exception', 
     lines += heard([Buffer.from(Array.from({ length: random(60) }, () => random(256)))]).length;
   }
   t.ok(lines > 1_000);
+});
+
+t.test('of what comes at once only so much is taken: a command, or some chunks', async (t) => {
+  const { parser } = listen();
+  t.equal(parser.write(Buffer.from('zPING\0zPING\0')), 6);
+  parser.isHeld = false;
+  t.equal(parser.write(Buffer.from('zINSTREAM\0')), 10);
+  parser.isHeld = false;
+  const taken = parser.write(Buffer.concat(Array.from({ length: 1_000 }, () => chunk(Buffer.from('a')))));
+  t.ok(taken >= PARSED_AT_ONCE && taken <= 5 * PARSED_AT_ONCE, `${taken} bytes`);
 });

@@ -1,8 +1,8 @@
 // What the parser of ICAP hears, as something that tests can compare.
 import { IcapParser, type IcapParserTarget } from '../../src/icap/request.js';
 
-/** What a parser hears, in words; bytes that follow each other are one text. */
-export function heard(parts: readonly Uint8Array[], wantsRest = true): string[] {
+/** A parser, and what it hears, in words; bytes that follow each other are one text. */
+export function listen(wantsRest = true): { readonly parser: IcapParser; readonly words: string[] } {
   const words: string[] = [];
   let content = '';
   const target: IcapParserTarget = {
@@ -26,7 +26,13 @@ export function heard(parts: readonly Uint8Array[], wantsRest = true): string[] 
     },
     onProblem: ({ status, message }) => words.push(`${status} ${message}`),
   };
-  const parser = new IcapParser(target);
-  for (const part of parts) parser.write(Buffer.from(part));
+  return { parser: new IcapParser(target), words };
+}
+
+export function heard(parts: readonly Uint8Array[], wantsRest = true): string[] {
+  const { parser, words } = listen(wantsRest);
+  for (const part of parts) {
+    for (let rest = Buffer.from(part); rest.length > 0; ) rest = rest.subarray(parser.write(rest));
+  }
   return words;
 }

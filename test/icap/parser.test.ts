@@ -1,9 +1,15 @@
 // The parser of ICAP: whatever the split of the bytes, it hears the same requests and the same bodies.
 import t from 'tap';
-import { ICAP_CHUNK_LINE_BYTES, ICAP_HEADER_BYTES, ICAP_HEADER_LINES, ICAP_TRAILER_BYTES } from '../../src/limits.js';
+import {
+  ICAP_CHUNK_LINE_BYTES,
+  ICAP_HEADER_BYTES,
+  ICAP_HEADER_LINES,
+  ICAP_TRAILER_BYTES,
+  PARSED_AT_ONCE,
+} from '../../src/limits.js';
 import { wholeNumbers } from '../fixtures/random.js';
 import { type Asked, chunks, request } from './client.js';
-import { heard } from './heard.js';
+import { heard, listen } from './heard.js';
 
 function randomSession(random: (below: number) => number): Buffer {
   const parts: Buffer[] = [];
@@ -142,4 +148,11 @@ t.test('a chunk of a large body is handed on in the pieces in which it comes', a
   const { bytes } = request({ body, piece: 100_000 });
   t.same(heard(split(bytes, () => 1_000)).at(-1), `body ${body.toString('hex')}`);
   t.equal(chunks(body, 100_000).length, 300_000 + 3 * 9);
+});
+
+t.test('of what comes at once only so much is taken: some lines, or some chunks', async (t) => {
+  const { parser } = listen();
+  t.equal(parser.write(Buffer.from('RESPMOD icap://a/b ICAP/1.0\r\nEncapsulated: res-body=0\r\n\r\n')), 57);
+  t.ok(parser.write(Buffer.from('1\r\na\r\n'.repeat(1_000))) <= 6 * PARSED_AT_ONCE);
+  t.ok(listen().parser.write(Buffer.from('\r\n'.repeat(1_000))) <= 2 * PARSED_AT_ONCE);
 });
