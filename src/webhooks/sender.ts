@@ -120,30 +120,34 @@ export class Outbox {
     this.#running.set(leased.id, { isFailing: leased.isFailing, work });
   }
 
-  /** One round of one endpoint. The first failure ends it: an endpoint that hangs has one attempt at a time, and then a rest. */
+  /**
+   * One round of one endpoint. The first failure ends it: an endpoint that hangs has one attempt at a time, and then a rest. Where something else goes wrong
+   * the endpoint is not released: it rests until the lease is over, and no attempt is counted.
+   */
   async #serve(leased: Leased): Promise<void> {
     const { deliveries } = this.#options;
-    try {
-      const secrets = await this.#options.secrets(OUTBOX, leased.id);
-      const due = await deliveries.due(leased.id, leased.isFailing ? 1 : ROUND);
-      const left = [...due];
-      let hasFailed = false;
-      const send = async (): Promise<void> => {
-        for (let next = left.shift(); next !== undefined; next = left.shift()) {
-          if (hasFailed || this.#stopping.signal.aborted) return;
-          const attempt = await this.#attempt(leased, next, secrets);
-          const state = await deliveries.attempted(leased.id, next, attempt);
-          this.counts[COUNTED_AS[state]] += 1;
-          if (!attempt.isDelivered) hasFailed = true;
-        }
-      };
-      await Promise.all(Array.from({ length: leased.isFailing ? 1 : AT_ONCE }, send));
-      if (hasFailed && (await deliveries.failed(leased.id))) {
-        this.#options.onSwitchedOff(leased.id, leased.userId);
+    const secrets = await this.#options.secrets(OUTBOX, leased.id);
+    const left = [...(await deliveries.due(leased.id, leased.isFailing ? 1 : ROUND))];
+    let hasFailed = false;
+    const send = async (): Promise<void> => {
+      for (let next = left.shift(); next !== undefined; next = left.shift()) {
+        if (hasFailed || this.#stopping.signal.aborted) return;
+        const attempt = await this.#attempt(leased, next, secrets);
+        const state = await deliveries.attempted(leased.id, next, attempt);
+        this.counts[COUNTED_AS[state]] += 1;
+        if (!attempt.isDelivered) hasFailed = true;
       }
-    } finally {
-      await deliveries.release(leased.id);
+    };
+    const sends = Array.from({ length: leased.isFailing ? 1 : AT_ONCE }, send);
+    await Promise.all(sends).catch(async (error: unknown) => {
+      left.length = 0;
+      await Promise.allSettled(sends);
+      throw error;
+    });
+    if (hasFailed && (await deliveries.failed(leased.id))) {
+      this.#options.onSwitchedOff(leased.id, leased.userId);
     }
+    await deliveries.release(leased.id);
   }
 
   async #attempt(leased: Leased, delivery: Delivery, secrets: readonly Buffer[]): Promise<DeliveryAttempt> {

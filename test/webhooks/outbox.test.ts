@@ -5,7 +5,7 @@ import type { Posts } from '../../src/download/downloads.js';
 import { Failure } from '../../src/errors.js';
 import { openPostgres, type Postgres } from '../../src/store/postgres.js';
 import { createDeliveries, createEndpoints, EVENTS, PAUSES_SECONDS } from '../../src/webhooks/deliveries.js';
-import { Outbox } from '../../src/webhooks/sender.js';
+import { Outbox, type SenderOptions } from '../../src/webhooks/sender.js';
 import { onEachStore } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 
@@ -41,7 +41,12 @@ async function put(
     SELECT ${webhookId}, ${userId}, gen_random_uuid(), ${event} FROM generate_series(1, ${count})`;
 }
 
-function send({ deliveries, endpoints }: Parts, posts: Pick<Posts, 'send'>, off: string[] = []): Outbox {
+function send(
+  { deliveries, endpoints }: Parts,
+  posts: Pick<Posts, 'send'>,
+  off: string[] = [],
+  others: Partial<SenderOptions> = {},
+): Outbox {
   return new Outbox({
     deliveries,
     secrets: endpoints.secrets,
@@ -49,6 +54,7 @@ function send({ deliveries, endpoints }: Parts, posts: Pick<Posts, 'send'>, off:
     bodyOf: async (_userId, { id }) => JSON.stringify({ id }),
     onProblem: (problem) => t.fail(problem),
     onSwitchedOff: (webhookId) => off.push(webhookId),
+    ...others,
   });
 }
 
@@ -151,6 +157,56 @@ onEachStore(async (t, store) => {
     t.ok(await deliveries.sendAgain(user, id, listed?.id ?? ''));
     t.match(await deliveries.due(id, 10), [{ attempts: 0 }]);
   });
+
+  t.test(
+    'where something goes wrong on our side, the endpoint rests, others are sent to, and no attempt is counted',
+    async (t) => {
+      const user = await makeUser(parts);
+      const [broken, other] = [
+        await makeEndpoint(parts, user, 'http://broken.example/'),
+        await makeEndpoint(parts, user, 'http://other.example/'),
+      ];
+      await put(parts, user, broken, 8);
+      const rows = await sql<{ id: string }[]>`SELECT id FROM webhook_deliveries WHERE webhook_id = ${broken}`;
+      const ofBroken = new Set(rows.map(({ id }) => id));
+      const problems: string[] = [];
+      const sent: string[] = [];
+      let isBroken = true;
+      let asked = 0;
+      const posts = {
+        async send(url: string) {
+          sent.push(url);
+          return 200;
+        },
+      };
+      const sender = send(parts, posts, [], {
+        onProblem: (problem) => problems.push(problem),
+        async bodyOf(_userId, { id }) {
+          if (!isBroken || !ofBroken.has(id)) return '{}';
+          asked += 1;
+          throw new TypeError('a bug');
+        },
+      });
+      t.teardown(() => sender.stop());
+      sender.hurry();
+      await until(() => problems.length > 0);
+      for (let round = 1; round <= 20; round += 1) {
+        await put(parts, user, other, 1);
+        sender.hurry();
+        await until(() => sent.length === round);
+      }
+      t.same(problems, ['a bug']);
+      t.ok(asked <= 4, `asked for ${asked} bodies`);
+      isBroken = false;
+      await sql`UPDATE webhooks SET leased_until = '-infinity' WHERE id = ${broken}`;
+      sender.hurry();
+      await until(() => sent.length === 28);
+      await sender.stop();
+      const [state] = await sql`SELECT sum(attempts)::int AS attempts, count(*)::int AS count FROM webhook_deliveries
+      WHERE webhook_id = ${broken} AND state = 'delivered'`;
+      t.same(state, { attempts: 8, count: 8 });
+    },
+  );
 
   t.test('all attempts of three days have failed: it is switched off, and says so', async (t) => {
     const user = await makeUser(parts);
