@@ -105,7 +105,9 @@ export const ORIGIN_CONNECT_MS = 5_000;
 export const ORIGIN_HEADERS_MS = 10_000;
 /** Silence between two pieces of a body. */
 export const ORIGIN_IDLE_MS = 10_000;
-/** Addresses of one host that are dialled, in turn; all of them are checked. */
+/** Addresses of one host, all of which are checked; one with more is refused. An answer of the DNS has room for thousands, which took the serving thread tens of milliseconds. */
+export const ORIGIN_ADDRESSES = 256;
+/** Those of them that are dialled, in turn. */
 export const ORIGIN_ADDRESSES_DIALLED = 8;
 
 /** Downloads of one process at a time, where the limit of open files has room for them; the next one gets a 503. */

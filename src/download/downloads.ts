@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { codeOf } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
-import { ORIGIN_DNS_MS, ORIGIN_DNS_TRIES, ORIGIN_DNS_TRY_MS, REDIRECTS_MAX } from '../limits.js';
+import { ORIGIN_ADDRESSES, ORIGIN_DNS_MS, ORIGIN_DNS_TRIES, ORIGIN_DNS_TRY_MS, REDIRECTS_MAX } from '../limits.js';
 import { Shares } from '../waiting/limiter.js';
 import { type Deadline, startDeadline } from '../waiting/within.js';
 import { codingCheck } from './coding.js';
@@ -193,7 +193,7 @@ interface ResolveOptions {
   readonly timeoutMs?: number;
 }
 
-/** All IPv4 and IPv6 addresses of a hostname. Rejects with Failure `downloadFailed` when there are none, with the signal's reason. */
+/** All IPv4 and IPv6 addresses of a hostname. Rejects with Failure `downloadFailed` when there are none or too many, with the signal's reason. */
 type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
 
 /** Names are asked for as they are: search domains would complete a stranger's name with ours. */
@@ -203,6 +203,8 @@ export function createResolve({ servers, hosts, timeoutMs = ORIGIN_DNS_MS }: Res
     const name = hostname.endsWith('.') ? hostname.slice(0, -1) : hostname;
     const addresses = hosts.get(name) ?? (await askServers(name, signal));
     if (addresses.length === 0) throw new Failure('downloadFailed', 'the host name does not resolve');
+    if (addresses.length > ORIGIN_ADDRESSES)
+      throw new Failure('downloadFailed', 'the host name has too many addresses');
     return addresses;
   };
 

@@ -71,13 +71,17 @@ export interface OriginResponse {
 export async function requestOrigin(request: OriginRequest, options: OriginOptions): Promise<OriginResponse> {
   const { signal } = request;
   const connection = openConnection(request, options);
-  const client = openClient(request, options, connection);
+  const client = openClient(request, connection);
   return await new Promise((resolve, reject) => {
     const reception = createReception(connection, options.idleMs ?? ORIGIN_IDLE_MS, abort);
     let controller: Dispatcher.DispatchController | null = null;
     let isBegun = false;
+    const late = createClock(options.headersMs ?? ORIGIN_HEADERS_MS, () =>
+      abort(new Failure('downloadFailed', TOO_SLOW)),
+    );
 
     function end(error: unknown): void {
+      late.stop();
       reception.end(error);
       // Nothing but the first settlement counts: after the headers this one is too late, and the reception has it.
       reject(error);
@@ -104,11 +108,13 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
     client.dispatch(sentOf(request, options), {
       onRequestStart(started) {
         controller = started;
+        late.start();
       },
       onResponseStart(_controller, status, headers) {
         // 1xx comes before the response (RFC 9110 section 15.2).
         if (status < 200) return;
         isBegun = true;
+        late.stop();
         connection.hold();
         const { receive, hold, goOn } = reception;
         resolve({
@@ -131,15 +137,15 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
   });
 }
 
-function openClient({ url }: OriginRequest, { headersMs }: OriginOptions, { connect }: OriginConnection) {
+function openClient({ url }: OriginRequest, { connect }: OriginConnection) {
   const { Client } = loaded();
   return new Client(url.origin, {
     connect,
     // No pipelining, no keep-alive: the request says `Connection: close`.
     pipelining: 0,
     maxHeaderSize: ORIGIN_HEADER_BYTES,
-    headersTimeout: headersMs ?? ORIGIN_HEADERS_MS,
-    // The reception has its own: this one runs on while we don't read.
+    // There are clocks of our own: these begin anew with a 1xx, and run on while we don't read.
+    headersTimeout: 0,
     bodyTimeout: 0,
     allowH2: false,
   });
@@ -401,7 +407,6 @@ function lackOf(cause: unknown): Failure | null {
 /** A closed set of words: the messages of an operating system or a library contain addresses, ports and routes. */
 function reasonOf(error: unknown, isBegun: boolean): string {
   const name = error instanceof Error ? error.name : '';
-  if (name === 'HeadersTimeoutError') return TOO_SLOW;
   // undici calls headers that its parser refuses so, too, where they have a length: no byte of a body has been read.
   const isRefused = name === 'ResponseContentLengthMismatchError' && !isBegun;
   return isRefused || name === 'HTTPParserError' || name === 'HeadersOverflowError' ? NOT_HTTP : LOST;

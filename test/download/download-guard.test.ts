@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { createResolve } from '../../src/download/downloads.js';
+import { ORIGIN_ADDRESSES } from '../../src/limits.js';
 import { makeCertificate } from '../fixtures/certificate.js';
 import { addressRecords, type DnsAnswer, type Question, startDnsServer } from '../fixtures/dns-server.js';
 import { redirect, response } from '../fixtures/origin.js';
@@ -118,6 +119,18 @@ t.test('when one address of a host does not answer, the next is dialled', async 
   });
   t.match(await harness.fetch('http://two.example/'), { text: 'x' });
   t.strictSame([...harness.dialled].sort(), ['8.8.8.8', PUBLIC]);
+});
+
+t.test('a host with more addresses than one has is refused before they are looked at', async (t) => {
+  const many = Array.from({ length: ORIGIN_ADDRESSES }, (_, index) => `8.8.4.${index}`);
+  const harness = await openHarness(t, {
+    dns: zone({ 'many.example': many, 'more.example': [...many, PUBLIC] }),
+    answer: ({ send }) => send(response('x')),
+  });
+  t.match(await harness.fetch('http://many.example/'), { text: 'x' });
+  harness.dialled.length = 0;
+  t.equal(await refusal(harness.fetch('http://more.example/')), 'downloadFailed: the host name has too many addresses');
+  t.same(harness.dialled, []);
 });
 
 t.test('aliases are judged by where they end', async (t) => {

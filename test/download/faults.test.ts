@@ -1,5 +1,6 @@
 // Downloads from an origin that misbehaves: cuts, floods, drops, nonsense, wrong certificates; and on a machine with nothing left. None hangs, all memory comes back.
 import { execFileSync } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import t from 'tap';
@@ -110,6 +111,13 @@ t.test('an origin that is too slow is left, at each stage', async (t) => {
     await connection.closed;
     clearInterval(timer);
   };
+  const hints = async (connection: OriginConnection): Promise<void> => {
+    for (let count = 0; count < 30; count += 1) {
+      await connection.send('HTTP/1.1 103 Early Hints\r\n\r\n');
+      await delay(50);
+    }
+    await connection.send('HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\ncontent');
+  };
   const stages: Record<string, [Parameters<typeof openHarness>[1], string]> = {
     'no answer': [{ headersMs: 200 }, TOO_SLOW],
     'headers in drops': [{ timeoutMs: 400, answer: (c) => trickle(c, 'HTTP/1.1 200 OK\r\nX: ', 'x') }, TOO_SLOW],
@@ -117,6 +125,7 @@ t.test('an origin that is too slow is left, at each stage', async (t) => {
       { timeoutMs: 400, answer: (c) => trickle(c, '', 'HTTP/1.1 103 Early Hints\r\n\r\n') },
       TOO_SLOW,
     ],
+    'an answer behind many early hints': [{ headersMs: 400, answer: hints }, TOO_SLOW],
     'silence in the body': [{ idleMs: 200, answer: ({ send }) => send(`${head}content`) }, TOO_SLOW],
     'a body in drops': [{ timeoutMs: 400, answer: (c) => trickle(c, head, 'x') }, TOO_SLOW],
     'a body in drops, silent end': [{ timeoutMs: 400, answer: ({ send }) => send(head) }, TOO_SLOW],
