@@ -1,7 +1,6 @@
 // Access tokens, JSON Web Tokens (RFC 7519): ours, signed and verified here and nowhere else, and those of the one issuer that an operator may
 // trust, by its own rules. A token is read strictly before anything in it is believed, and is checked once, in turn. The Ed25519 keys that sign ours are kept in
 // Postgres, made anew every 30 days, and known to every node before they sign.
-
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import {
   createRemoteJWKSet,
@@ -256,17 +255,23 @@ const IssuerClaims = z.object({
 });
 
 function createExternalVerifier(trusted: TrustedIssuer, now: () => number) {
+  let askedAt = Number.NEGATIVE_INFINITY;
   const remote = createRemoteJWKSet(new URL(trusted.jwksUrl), {
     timeoutDuration: JWKS_TIMEOUT_MS,
     cooldownDuration: JWKS_COOLDOWN_MS,
     cacheMaxAge: JWKS_FRESH_MS,
-    [customFetch]: fetch,
+    [customFetch](url, init) {
+      askedAt = now();
+      return fetch(url, init);
+    },
   });
   let failedAt = Number.NEGATIVE_INFINITY;
 
   const findKey: JWTVerifyGetKey = async (header, token) => {
     if (Math.abs(now() - failedAt) < JWKS_FAILURE_COOLDOWN_MS) throw issuerUnreachable();
     try {
+      // The clock was ahead then: jose would keep these keys, and ask for no others, until it is that time.
+      if (now() < askedAt) await remote.reload();
       return await remote(header, token);
     } catch (error) {
       if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys) throw error;

@@ -300,6 +300,40 @@ t.test('the published keys verify our tokens, and have no private half', async (
   t.strictSame(JSON.parse(Buffer.from(payload).toString()), claims);
 });
 
+t.test("an issuer's keys that came while the clock was ahead are asked for again when it is right", async (t) => {
+  const pair = generateKeyPairSync('ed25519');
+  const issuer = 'https://id.example.org';
+  let kid = 'a';
+  const server = createServer((_request, response) => {
+    const jwk = { ...pair.publicKey.export({ format: 'jwk' }), kid, use: 'sig', alg: 'EdDSA' };
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ keys: [jwk] }));
+  }).listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const jwksUrl = `http://127.0.0.1:${Object(server.address()).port}/`;
+  const both = createTokens(keys, {
+    issuer: 'https://sluice.example.org',
+    trusted: { issuer, jwksUrl, audience: 'sluice' },
+    now,
+  });
+  const DAY_SECONDS = 86_400;
+  const tokenOf = (id: string): string =>
+    ed25519Token(
+      { alg: 'EdDSA', kid: id },
+      { iss: issuer, aud: 'sluice', sub: 'b', exp: NOW_SECONDS + 2 * DAY_SECONDS },
+      pair.privateKey,
+    );
+  nowMs = (NOW_SECONDS + DAY_SECONDS) * 1000;
+  t.teardown(() => {
+    nowMs = NOW_SECONDS * 1000;
+  });
+  t.match(await both.verify(tokenOf('a'), ['a']), { outcome: 'external' });
+  kid = 'b';
+  t.same(await both.verify(tokenOf('b'), ['a']), { outcome: 'invalid' }, 'not at once');
+  nowMs = NOW_SECONDS * 1000;
+  t.match(await both.verify(tokenOf('b'), ['a']), { outcome: 'external' });
+});
+
 t.test(
   "an issuer's keys that could not be had while the clock was ahead are asked for when it is right again",
   async (t) => {
