@@ -310,7 +310,8 @@ Napi::Value Receive(const Napi::CallbackInfo& info) {
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof(control);
+  // Without room for them the kernel keeps open files, and gives them up.
+  message.msg_controllen = words.ElementLength() == 1 ? 0 : sizeof(control);
   ssize_t count = -1;
   do {
     count = recvmsg(peer->descriptor, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

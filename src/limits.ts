@@ -158,6 +158,10 @@ export const ARRIVING_CONTENTS = 64;
 export const ARRIVING_WAITING = 4096;
 /** Time that the disk has for one step with such a content, for example a write; at most UPLOAD_TIMEOUT_MS. After it the client gets a 503. */
 export const DISK_ANSWER_MS = 30_000;
+/** Open files that have come along and are not closed. Beyond them none is taken: its command has an error. */
+export const CLAMD_FILES_ALONG = 256;
+/** Those of one connection that are being closed, which may take long: with more of them it is not read. */
+export const CLAMD_CLOSINGS = 4;
 /** Files that MULTISCAN has in the scan queue at once. */
 export const CLAMD_MULTISCAN_FILES = 4;
 /** Folders within each other: clamd's MaxDirectoryRecursion. */

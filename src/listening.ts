@@ -18,6 +18,8 @@ interface ListenerOptions {
   /** The next one is closed at once. Where there is a UNIX socket as well, those of ports leave it some. */
   readonly connections: number;
   readonly onListening: () => void;
+  /** Whether there is room for open files that come along; by default they are not taken. */
+  readonly takesFiles?: () => boolean;
   /** The connection is paused. */
   readonly open: (peer: Peer) => PeerOwner;
 }
@@ -37,13 +39,14 @@ export function createListener({
   networks,
   connections,
   onListening,
+  takesFiles = () => false,
   open,
 }: ListenerOptions): Listener {
   const mayConnect = peersOf(networks);
   const hasSocket = sockets.some(({ way }) => way === 'unix');
   const ofPorts = hasSocket ? connections - Math.min(CLAMD_SOCKET_CONNECTIONS, connections >> 2) : connections;
   const hasRoom = ({ way }: Peer) => peers.size <= connections && (way === 'unix' || peers.ofPorts <= ofPorts);
-  const peers: Peers = new Peers((peer) => (hasRoom(peer) && mayConnect(peer) ? open(peer) : null), share);
+  const peers: Peers = new Peers((peer) => (hasRoom(peer) && mayConnect(peer) ? open(peer) : null), share, takesFiles);
   return {
     listen() {
       for (const socket of sockets) peers.listen(socket);

@@ -158,11 +158,13 @@ export class Peer implements InLine<Peer> {
   }
 
   #readOnce(): void {
-    const { bytes, descriptors } = this.#peers;
+    const { bytes } = this.#peers;
+    const descriptors = this.#peers.wordsForFiles();
     const size = this.#addon.receiveFrom(this.number, bytes, descriptors);
     if (size > 0) {
-      // That it was less than there was room for means that it was all: but for an end, and for a message that brings open files.
-      const isAll = size < bytes.length && !this.#isEnding && descriptors[0] === 0;
+      // That it was less than there was room for means that it was all: but for an end, and for a message that brings open files, or may have brought some.
+      const mayBringFiles = this.way === 'unix' && (descriptors.length === 1 || descriptors[0] !== 0);
+      const isAll = size < bytes.length && !this.#isEnding && !mayBringFiles;
       if (isAll) this.#isReadable = false;
       this.owner?.onBytes(bytes.subarray(0, size), openFilesIn(descriptors));
       return;
@@ -222,8 +224,11 @@ export class Peers {
   size = 0;
   /** Those of them that came by a port. */
   ofPorts = 0;
-  /** How many, and the open files that came with them. */
-  readonly descriptors: Int32Array = new Int32Array(1 + DESCRIPTORS);
+  /** How many, and the open files that came with what was read. */
+  readonly #descriptors: Int32Array = new Int32Array(1 + DESCRIPTORS);
+  readonly #noDescriptors: Int32Array = new Int32Array(1);
+  /** Otherwise open files that come are given up by the kernel. */
+  readonly #takesFiles: () => boolean;
   readonly #addon: ProcessAddon;
   /** Null: the connection is closed at once. */
   readonly #own: (peer: Peer) => PeerOwner | null;
@@ -231,7 +236,7 @@ export class Peers {
   readonly #open: (Peer | null)[];
   readonly #share: Share | null;
   readonly #doors: Door[] = [];
-  readonly #descriptors: number[] = [];
+  readonly #listening: number[] = [];
   /** Of the addon; null: there is none, and nothing keeps the process. */
   #poller: number | null = null;
   readonly #events: Uint32Array = new Uint32Array(2 * EVENTS);
@@ -243,7 +248,7 @@ export class Peers {
   #isStopped = false;
   readonly #whenEmpty: (() => void)[] = [];
 
-  constructor(own: (peer: Peer) => PeerOwner | null, share: Share | null = null) {
+  constructor(own: (peer: Peer) => PeerOwner | null, share: Share | null = null, takesFiles = (): boolean => true) {
     const addon = processAddon();
     if (addon === null) throw new Error('There is no native addon: run "npm run build"');
     this.bytes = Buffer.allocUnsafeSlow(READ_BYTES);
@@ -251,6 +256,7 @@ export class Peers {
     this.#own = own;
     this.#open = Array.from({ length: PLACES }, () => null);
     this.#share = share;
+    this.#takesFiles = takesFiles;
   }
 
   owners(): PeerOwner[] {
@@ -260,7 +266,7 @@ export class Peers {
   /** Accepts from it, and closes its descriptor when it doesn't any more. */
   listen(listener: ListeningSocket): void {
     const { way, descriptor } = listener;
-    this.#descriptors.push(descriptor);
+    this.#listening.push(descriptor);
     const poller = this.#poller ?? this.#addon.openPoller(() => this.#onReady());
     this.#poller = poller;
     const door = new Door({
@@ -279,7 +285,7 @@ export class Peers {
   stopListening(): void {
     this.#share?.leave();
     for (const door of this.#doors.splice(0)) door.shut();
-    for (const descriptor of this.#descriptors.splice(0)) closeSync(descriptor);
+    for (const descriptor of this.#listening.splice(0)) closeSync(descriptor);
     this.#isStopped = true;
     if (this.size === 0) this.#close();
   }
@@ -339,6 +345,10 @@ export class Peers {
   }
 
   // For each `Peer`.
+
+  wordsForFiles(): Int32Array {
+    return this.#takesFiles() ? this.#descriptors : this.#noDescriptors;
+  }
 
   readLater(peer: Peer): void {
     if (!this.#toRead.has(peer)) this.#toRead.add(peer);

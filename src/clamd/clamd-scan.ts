@@ -188,6 +188,7 @@ export interface WorkOwner {
   whenRead(): Promise<void>;
   destroy(): void;
   onWorkEnded(work: FileWork): void;
+  closeAlong(descriptor: number, files: FolderFiles): void;
 }
 
 export class FileWork {
@@ -220,7 +221,7 @@ export class FileWork {
   async scanDescriptor(descriptor: number): Promise<void> {
     const name = `fd[${descriptor}]`;
     await this.#run(name, async () => await this.#tell(await this.#scan(name, descriptor)));
-    await this.#files.close(descriptor);
+    this.#owner.closeAlong(descriptor, this.#files);
   }
 
   onGone(reason: Error): void {

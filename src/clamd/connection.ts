@@ -1,6 +1,13 @@
 // One connection of a client that speaks clamd's protocol: its commands in order, its streams as scans, its answers as they come.
 import { Failure } from '../errors.js';
-import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
+import {
+  CLAMD_CLOSE_MS,
+  CLAMD_CLOSINGS,
+  CLAMD_COMMAND_MS,
+  CLAMD_OLD_COMMAND_MS,
+  CLAMD_SCANS,
+  CLAMD_UNREAD_BYTES,
+} from '../limits.js';
 import { Connection } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import {
@@ -51,6 +58,8 @@ export class ClamdConnection extends Connection implements ClamdParserTarget, St
   readonly #parts: ClamdConnectionParts;
   /** Open files that have come and are not asked for. */
   #descriptors: readonly number[] = [];
+  /** Open files that are being closed. */
+  #closings = 0;
   #isSession = false;
   /** Of the last command of the session. */
   #number = 0;
@@ -92,6 +101,7 @@ export class ClamdConnection extends Connection implements ClamdParserTarget, St
   // Bytes in.
 
   onBytes(bytes: Buffer, descriptors: readonly number[]): void {
+    if (descriptors.length > 0) this.#parts.files.onAlong(descriptors.length);
     // As clamd: of several that come at once none is taken.
     if (descriptors.length === 1 && !this.isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
     else this.#close(descriptors);
@@ -105,6 +115,7 @@ export class ClamdConnection extends Connection implements ClamdParserTarget, St
       this.#refuseWith(UNASKED_DESCRIPTOR);
     }
     if (this.parser.isOldOpen) this.timer.start(CLAMD_OLD_COMMAND_MS);
+    if (this.#closings > CLAMD_CLOSINGS) this.peer.pause();
   }
 
   protected mustWait(): boolean {
@@ -234,7 +245,15 @@ export class ClamdConnection extends Connection implements ClamdParserTarget, St
   }
 
   #close(descriptors: readonly number[]): void {
-    for (const descriptor of descriptors) void this.#parts.files.holding(descriptor).close(descriptor);
+    for (const descriptor of descriptors) this.closeAlong(descriptor);
+  }
+
+  closeAlong(descriptor: number, files?: FolderFiles): void {
+    this.#closings += 1;
+    void this.#parts.files.closeAlong(descriptor, files).finally(() => {
+      this.#closings -= 1;
+      if (this.#closings === CLAMD_CLOSINGS && !this.peer.isClosed) this.pump();
+    });
   }
 
   // Streams.

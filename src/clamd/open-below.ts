@@ -12,6 +12,7 @@ import {
   CLAMD_FILE_COMMANDS,
   CLAMD_FILE_COMMANDS_WAITING,
   CLAMD_FILE_SYSTEMS,
+  CLAMD_FILES_ALONG,
   CLAMD_FOLDER_MS,
 } from '../limits.js';
 import { createLimiter, type Limiter } from '../waiting/limiter.js';
@@ -67,6 +68,7 @@ export class MachineFiles {
   readonly #others: FolderFiles;
   /** Files that come along: each is for one file system, until nothing of that is looked at. */
   readonly #along: readonly FolderFiles[];
+  #alongCount = 0;
 
   constructor(allowed: readonly string[]) {
     this.#folders = allowed.map(withoutSlashes).map((path) => ({
@@ -81,6 +83,21 @@ export class MachineFiles {
   at(path: string): FolderFiles {
     const folder = this.#folders.find((each) => isBelow(path, each.path));
     return folder?.files ?? this.#others;
+  }
+
+  /** For more files that come along. */
+  get hasRoom(): boolean {
+    return this.#alongCount < CLAMD_FILES_ALONG;
+  }
+
+  /** So many files have come along: each is to be closed by `closeAlong`. */
+  onAlong(count: number): void {
+    this.#alongCount += count;
+  }
+
+  async closeAlong(descriptor: number, files = this.holding(descriptor)): Promise<void> {
+    await files.close(descriptor);
+    this.#alongCount -= 1;
   }
 
   /** For a file that has come along. */

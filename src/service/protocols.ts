@@ -69,6 +69,7 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     sockets: [...socketsAt(places, 'clamdSocket', 'unix'), ...socketsAt(places, 'clamdPort', 'tcp')],
     networks: clamd.networks,
     connections: descriptors.clamdConnections,
+    takesFiles: () => shared.files.hasRoom,
     onListening: () => log.info({ socket: clamd.socketPath, port: clamd.port }, "clamd's protocol"),
     open: (peer) => new ClamdConnection(shared, peer),
   });

@@ -15,6 +15,7 @@ import {
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { CLAMD_FILES_ALONG } from '../../src/limits.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { startClamd } from '../fixtures/clamd.js';
 import { temporaryFolder } from '../fixtures/folder.js';
@@ -261,6 +262,50 @@ for _ in range(200): send(b'zFILDES\\0'); send(b'\\0', ${open('clean')})
   await until(() => descriptors() <= before);
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
 });
+
+t.test('open files that come along without end are bounded', async (t) => {
+  const descriptors = (): number => readdirSync(`/proc/${server.serverPid()}/fd`).length;
+  const CLIENTS = 20;
+  const before = descriptors();
+  // All of it is there when the process goes on.
+  process.kill(server.serverPid(), 'SIGSTOP');
+  const clients = spawn('python3', ['-c', fillWithFiles, unix.path, String(CLIENTS)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.teardown(() => clients.kill('SIGKILL'));
+  const [sent] = await once(clients.stdout, 'data');
+  t.ok(Number(sent) > 2_000, `${sent} open files`);
+  process.kill(server.serverPid(), 'SIGCONT');
+  let most = 0;
+  await until(() => {
+    const count = descriptors();
+    most = Math.max(most, count);
+    // It leaves them, after their time, and not they.
+    return most > before && count <= before;
+  });
+  t.ok(most <= before + CLIENTS + CLAMD_FILES_ALONG + 16, `${most} descriptors, ${before} before`);
+});
+
+/** Clients that send an open file four times with each byte, as long as there is room, and stay. */
+const fillWithFiles = `
+import array, os, socket, sys
+file = os.open('/dev/null', os.O_RDONLY)
+files = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [file] * 4))]
+clients = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[2]))]
+sent = 0
+for client in clients:
+    client.connect(sys.argv[1])
+    client.send(b'zIDSESSION\\0')
+    client.setblocking(False)
+    try:
+        while True:
+            client.sendmsg([b'x'], files)
+            sent += 4
+    except OSError:
+        pass
+print(sent, flush=True)
+sys.stdin.read()
+`;
 
 t.test('a file that comes along when no descriptor is left is looked at, and ends no process', (t) => {
   const script = fileURLToPath(new URL('few-descriptors.js', import.meta.url));
