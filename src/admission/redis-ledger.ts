@@ -8,8 +8,8 @@
 // The clock is Redis's own. The offset that is added to it (seconds) is 0 but in tests.
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { script } from '../store/redis/place.js';
 import type { RedisCommands } from '../store/redis/redis.js';
+import { script } from '../store/redis/script.js';
 import { inBatches } from '../waiting/limiter.js';
 import {
   type Count,

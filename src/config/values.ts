@@ -4,6 +4,8 @@ import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseUrl } from '../wire-text.js';
+import { databasePlaceOf } from './database-place.js';
+import { redisPlaceOf } from './redis-place.js';
 
 export function integer(minimum: number, maximum: number) {
   return z
@@ -73,6 +75,29 @@ export const prices = z.string().transform((text, context) => {
   }
   return result;
 });
+
+export const databaseUrl = z
+  .string()
+  .regex(/^postgres(ql)?:\/\//, { error: 'must start with postgres://', abort: true })
+  .superRefine((url, context) => {
+    const { problem } = databasePlaceOf(url);
+    if (problem !== null) context.addIssue(problem);
+  });
+
+export const redisUrl = z
+  .string()
+  .regex(
+    /^rediss?(:|\+cluster:)\/\/[^,]+(,\s*rediss?(:|\+cluster:)\/\/[^,]+)*$|^rediss?\+sentinel:\/\/[^/?]+\/[^/?]+(\/\d+)?(\?[^?]+)?$/,
+    {
+      error:
+        'must be redis://... or rediss://..., a comma list of such for a cluster, redis+cluster://... or rediss+cluster://..., redis+sentinel://HOST,HOST/MASTER or rediss+sentinel://...',
+      abort: true,
+    },
+  )
+  .refine((url) => redisPlaceOf(url) !== null, 'is not a valid URL, or a comma list of them');
+
+/** What is behind a question mark or a number sign would be in the middle of each address that is made of it. */
+export const isBaseUrl = (text: string): boolean => /^https?:\/\/[^?#]+$/i.test(text) && parseUrl(text) !== null;
 
 /** The secret key travels in every request, so it needs TLS, except to this very machine. */
 export function isSafeBase(text: string): boolean {

@@ -5,11 +5,13 @@ import { resolve } from 'node:path';
 import { z } from 'zod';
 import { observingTable, protocolTable } from './other-variables.js';
 import {
+  databaseUrl,
   dnsServer,
   folderList,
   initially,
   integer,
   integerOrAuto,
+  isBaseUrl,
   isHost,
   isHttpsOrLoopback,
   isMailUrl,
@@ -23,6 +25,7 @@ import {
   plans,
   portRange,
   prices,
+  redisUrl,
   urlList,
   type VariableRow,
 } from './values.js';
@@ -48,7 +51,7 @@ export const table = {
   baseUrl: optional(
     'BASE_URL',
     'public http or https URL of the service; unset: as the client addressed it',
-    z.url({ protocol: /^https?$/, error: 'must be an http or https URL' }),
+    z.string().refine(isBaseUrl, 'must be an http or https URL, without ? and #'),
   ),
   dataDirectory: initially(
     'DATA_DIR',
@@ -59,7 +62,7 @@ export const table = {
   databaseUrl: optional(
     'DATABASE_URL',
     'postgres://...; postgres:///DATABASE?host=/FOLDER for a UNIX socket; unset: the embedded database under DATA_DIR',
-    z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://'),
+    databaseUrl,
   ),
   databaseUser: optional(
     'DATABASE_USER',
@@ -69,12 +72,7 @@ export const table = {
   redisUrl: optional(
     'REDIS_URL',
     'redis://... or rediss://..., a comma list of such or redis+cluster://..., rediss+cluster://... for a cluster, redis+sentinel://HOST,HOST/MASTER or rediss+sentinel://... for Sentinels; unset: quota and keys are kept in the process, which is exact for one',
-    z
-      .string()
-      .regex(
-        /^rediss?(:|\+cluster:)\/\/[^,]+(,\s*rediss?(:|\+cluster:)\/\/[^,]+)*$|^rediss?\+sentinel:\/\/[^/?]+\/[^/?]+(\/\d+)?(\?[^?]+)?$/,
-        'must be redis://... or rediss://..., a comma list of such for a cluster, redis+cluster://... or rediss+cluster://..., redis+sentinel://HOST,HOST/MASTER or rediss+sentinel://...',
-      ),
+    redisUrl,
   ),
   engine: initially(
     'ENGINE',

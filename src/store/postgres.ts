@@ -7,10 +7,10 @@ import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import postgres from 'postgres';
+import { databasePlaceOf } from '../config/database-place.js';
 import { messageOfError } from '../error-text.js';
 import { migrationsDirectory } from '../paths.js';
 import { within } from '../waiting/within.js';
-import { parseUrl } from '../wire-text.js';
 import { withArrays } from './arrays.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/server.js';
 import {
@@ -136,7 +136,8 @@ function connect(target: PostgresTarget) {
     connection: { application_name: 'sluice' },
   };
   if (target.kind === 'url') {
-    const { url, place, socket } = readUrl(target.url);
+    const { url, place, socket, problem } = databasePlaceOf(target.url);
+    if (problem !== null) throw new StoreError(`DATABASE_URL ${problem}`);
     const open: OpenDriver = (onclose) =>
       withArrays(driverOf(url, { ...common, ...socket, socket: openDriverSocket, onclose }));
     return { place, size: CONNECTIONS, open, release: () => undefined };
@@ -144,48 +145,6 @@ function connect(target: PostgresTarget) {
   const { options, release } = openSocketPlace(target.socketDirectory);
   const open: OpenDriver = (onclose) => withArrays(postgres({ ...common, ...options, onclose }));
   return { place: 'The embedded store', size: POOL_CONNECTIONS, open, release };
-}
-
-/** `url`: as the driver reads it. `place`: for messages; the driver's own complaint about a URL would quote it whole. */
-function readUrl(text: string) {
-  const { url, folder } = withoutSocket(text);
-  const parsed = parseUrl(url);
-  if (parsed === null) throw new StoreError('DATABASE_URL is not a valid URL');
-  const { hostname, port, pathname, search, hash } = parsed;
-  // `postgres://user:12/34@host/`: read by the letter, the password is a port and a path, and would be shown as such.
-  if (`${pathname}${search}${hash}`.includes('@')) {
-    throw new StoreError('DATABASE_URL has a user or a password with one of / ? # in it: write them as %2F %3F %23');
-  }
-  const place = `Postgres at ${folder ?? hostname}:${port === '' ? '5432' : port}${pathname}`;
-  return { url, place, socket: folder === null ? {} : { host: folder, port: port === '' ? 5432 : Number(port) } };
-}
-
-/** RFC 3986 as libpq reads it, which takes an empty host beside a user, and a folder as host. */
-const AUTHORITY = /^(postgres(?:ql)?:\/\/)([^/?#@]*@)?([^/?#@:]*)(:\d+)?(\/[^?#]*)?(\?[^#]*)?$/;
-
-/**
- * The folder of a UNIX socket, which libpq takes as a host (`%2Frun%2Fpostgresql`) or as the parameter `host` behind an empty one, and the
- * same URL with an ordinary host, which the driver can read. Null: it names no folder.
- */
-function withoutSocket(text: string): { readonly url: string; readonly folder: string | null } {
-  const [, scheme = '', login = '', host = '', port = '', path = '', search = ''] = AUTHORITY.exec(text) ?? [];
-  const asked = new URLSearchParams(search);
-  const folder = host === '' ? asked.get('host') : decoded(host);
-  if (folder === null || !folder.startsWith('/')) return { url: text, folder: null };
-  const number = asked.get('port');
-  asked.delete('host');
-  asked.delete('port');
-  const rest = asked.size === 0 ? '' : `?${asked}`;
-  return { url: `${scheme}${login}localhost${number === null ? port : `:${number}`}${path}${rest}`, folder };
-}
-
-function decoded(host: string): string | null {
-  try {
-    return decodeURIComponent(host);
-  } catch {
-    // Not percent-encoded text: no folder has such a name.
-    return null;
-  }
 }
 
 /** What its types leave out. */

@@ -4,10 +4,11 @@ import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Redis } from 'ioredis';
+import { type Address, type Login, redisPlaceOf } from '../../config/redis-place.js';
 import { codeOf, messageOfError } from '../../error-text.js';
 import { endsWithin, NoAnswer, within } from '../../waiting/within.js';
-import { StoreAway } from '../store-error.js';
-import { type Address, type Login, placeOf, type Script, script } from './place.js';
+import { StoreAway, StoreError } from '../store-error.js';
+import { type Script, script } from './script.js';
 
 export type Client = Redis | Cluster;
 
@@ -17,7 +18,9 @@ const SLOTS_REFRESH_MS = 5_000;
 
 /** `url` as REDIS_URL has it. */
 export function clientOf(url: string): Client {
-  const place = placeOf(url);
+  const place = redisPlaceOf(url);
+  // What the driver says of it would quote it, password and all.
+  if (place === null) throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
   const common = {
     ...place.login,
     ...(place.isTls ? { tls: {} } : {}),

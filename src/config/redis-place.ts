@@ -1,7 +1,5 @@
-// What REDIS_URL says: one Redis, nodes of a cluster, or Sentinels, who know the master; and scripts. What is here does without the driver, which most servers never read.
-import { createHash } from 'node:crypto';
-import { parseUrl } from '../../wire-text.js';
-import { StoreError } from '../store-error.js';
+// What REDIS_URL says: one Redis, nodes of a cluster, or Sentinels, who know the master.
+import { parseUrl } from '../wire-text.js';
 
 export interface Address {
   readonly host: string;
@@ -33,32 +31,40 @@ type RedisPlace =
 const REDIS_PORT = 6379;
 const SENTINEL_PORT = 26379;
 
-export function placeOf(text: string): RedisPlace {
+/** Null: it can't be read. */
+export function redisPlaceOf(text: string): RedisPlace | null {
+  try {
+    return readPlace(text);
+  } catch (error) {
+    // Of decodeURIComponent.
+    if (error instanceof URIError) return null;
+    throw error;
+  }
+}
+
+function readPlace(text: string): RedisPlace | null {
   const [scheme] = /^rediss?\+sentinel:\/\//.exec(text) ?? [];
   if (scheme !== undefined) return sentinelsOf(text, scheme.length);
-  const urls = text.split(',').map((one) => parse(one.trim()));
+  const urls = allOf(text.split(','));
   const [first] = urls;
-  if (first === undefined) throw new StoreError('REDIS_URL is empty');
+  if (first === undefined) return null;
   const common = commonOf(first);
-  if (urls.length === 1 && !first.protocol.includes('+cluster')) {
-    return {
-      ...common,
-      kind: 'alone',
-      address: addressOf(first, REDIS_PORT),
-      database: Number(first.pathname.slice(1) || 0),
-    };
+  if (urls.length > 1 || first.protocol.includes('+cluster')) {
+    return { ...common, kind: 'cluster', nodes: urls.map((url) => addressOf(url, REDIS_PORT)) };
   }
-  return { ...common, kind: 'cluster', nodes: urls.map((url) => addressOf(url, REDIS_PORT)) };
+  const database = Number(first.pathname.slice(1) || 0);
+  if (!Number.isInteger(database)) return null;
+  return { ...common, kind: 'alone', address: addressOf(first, REDIS_PORT), database };
 }
 
 /** `redis+sentinel://user:password@one:26379,two:26379/name/0`: a URL has one host, so each is read by itself. `begin`: behind the scheme. */
-function sentinelsOf(text: string, begin: number): RedisPlace {
+function sentinelsOf(text: string, begin: number): RedisPlace | null {
   const end = text.indexOf('/', begin);
   const hosts = Math.max(begin, text.lastIndexOf('@', end) + 1);
   const each = text.slice(hosts, end).split(',');
-  const urls = each.map((host) => parse(text.slice(0, hosts) + host.trim() + text.slice(end)));
+  const urls = allOf(each.map((host) => text.slice(0, hosts) + host.trim() + text.slice(end)));
   const [first] = urls;
-  if (first === undefined) throw new StoreError('REDIS_URL is empty');
+  if (first === undefined) return null;
   const [, name = '', database = '0'] = first.pathname.split('/');
   // A plus is a plus, as in the password of Redis.
   const said = new URLSearchParams(first.search.replaceAll('+', '%2B'));
@@ -87,19 +93,8 @@ function addressOf({ hostname, port }: URL, usualPort: number): Address {
   return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? usualPort : Number(port) };
 }
 
-/** The driver's own complaint would quote it, password and all. */
-function parse(text: string): URL {
-  const url = parseUrl(text);
-  if (url === null) throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
-  return url;
-}
-
-export interface Script {
-  readonly text: string;
-  /** What EVALSHA knows it by. */
-  readonly sha1: string;
-}
-
-export function script(text: string): Script {
-  return { text, sha1: createHash('sha1').update(text).digest('hex') };
+/** None, where one of them is no URL. */
+function allOf(texts: readonly string[]): URL[] {
+  const urls = texts.map((text) => parseUrl(text.trim())).filter((url) => url !== null);
+  return urls.length === texts.length ? urls : [];
 }
