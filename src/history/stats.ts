@@ -331,15 +331,19 @@ function inAnyCase(text: string): string {
     .join('');
 }
 
+/** Who waits for so long for a table that somebody has locked is not helped by asking for less of it. */
+const LOCK_MS = STORE_ANSWER_MS - 1_000;
+
 /**
  * An answer comes within five seconds: that the query takes too long when Postgres is at it, and that the store is down when it
- * hasn't even begun. The database ends a statement after the same time.
+ * hasn't even begun, or waits for a lock. The database ends a statement after the same time.
  */
 async function bounded<T>(sql: Sql, work: (queries: Queries) => Promise<T>): Promise<T> {
   const state = { hasBegun: false, isLate: false };
   const result = sql.transaction('readOnly', async (tx) => {
     if (state.isLate) throw new TooSlow('Nobody waits any more');
-    await tx`SELECT set_config('statement_timeout', ${String(STORE_ANSWER_MS)}, true)`;
+    await tx`
+      SELECT set_config('statement_timeout', ${String(STORE_ANSWER_MS)}, true), set_config('lock_timeout', ${String(LOCK_MS)}, true)`;
     state.hasBegun = true;
     return await work(tx);
   });
