@@ -1,7 +1,7 @@
 // `sluice signatures update`: newer databases from a mirror or a folder, tried as a whole, then put in place file by file.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, link, mkdtemp, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, extname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
@@ -111,12 +111,15 @@ function sourceOf(from: string | null, config: Config): Pick<DatabaseDownloadOpt
   return isDatabase(url.pathname) ? { mirror: 'none', urls: [from] } : { mirror: from, urls: [] };
 }
 
-/** Names of what the target has. Its files are linked and not copied: a link that is replaced leaves the original as it is. */
+/**
+ * Names of what the target has. Its files are linked and not copied: a link that is replaced leaves the original as it is. By their names, since a hard link,
+ * and its end, is a change of the file, which servers would load anew.
+ */
 async function linkPresent(target: string, staging: string): Promise<readonly string[]> {
   const names = (await databaseFiles(target)).map((path) => basename(path));
   const state = (await readdir(target)).filter((name) => name === FRESHCLAM_STATE);
   for (const name of [...names, ...state]) {
-    await link(join(target, name), join(staging, name)).catch(() =>
+    await symlink(join(target, name), join(staging, name)).catch(() =>
       copyWithTimes(join(target, name), join(staging, name)),
     );
   }

@@ -6,7 +6,9 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf, messageOfError } from '../error-text.js';
-import { makeFolder } from '../paths.js';
+import type { Log } from '../log.js';
+import { isGone, makeFolder } from '../paths.js';
+import { createRounds } from '../waiting/limiter.js';
 import { StoreError, StoreInUse } from './store-error.js';
 
 /** PID.SUFFIX.sock: the suffix is unique, so a claim's name never comes back. */
@@ -19,19 +21,56 @@ const STEP_BACK_MAX_MS = 120;
 /** Acts once. */
 export type Release = () => Promise<void>;
 
+/** Between two looks whether somebody has removed the claim: without one another service could begin beside this one. */
+const LOOK_MS = 1_000;
+
 /** Returns the release, or throws a StoreError that names the process that has the directory. */
-export async function lockDataDirectory(dataDirectory: string): Promise<Release> {
+export async function lockDataDirectory(
+  dataDirectory: string,
+  log: Pick<Log, 'warn' | 'error'>,
+  lookMs = LOOK_MS,
+): Promise<Release> {
+  let lock = await lockOrThrow(dataDirectory);
+  let problem: string | null = null;
+
+  async function look(): Promise<void> {
+    if (!isGone(lock.path)) return;
+    const gone = lock;
+    lock = await lockOrThrow(dataDirectory);
+    problem = null;
+    log.warn({ folder: dataDirectory }, 'somebody has removed the lock on the data folder: it is locked again');
+    await gone.release();
+  }
+
+  const rounds = createRounds(lookMs, look, (error) => {
+    const before = problem;
+    problem = messageOfError(error);
+    if (problem !== before) log.error({ reason: problem }, 'somebody has removed the lock on the data folder');
+  });
+  return async () => {
+    await rounds.stop().catch(() => undefined);
+    await lock.release();
+  };
+}
+
+type Lock = Claim | { readonly locked: false; readonly owner: number };
+
+interface Claim {
+  readonly locked: true;
+  readonly path: string;
+  readonly release: Release;
+}
+
+async function lockOrThrow(dataDirectory: string): Promise<Claim> {
   for (let attempt = 1; ; attempt += 1) {
     const lock = await tryLock(dataDirectory, randomBytes(8).toString('hex'));
-    if (lock.locked) return lock.release;
+    if (lock.locked) return lock;
     if (attempt === ATTEMPTS) {
       throw new StoreInUse(`${dataDirectory} is in use by the process ${lock.owner}: stop it, or set another DATA_DIR`);
     }
     await delay(randomInt(STEP_BACK_MIN_MS, STEP_BACK_MAX_MS));
   }
 }
-
-type Lock = { readonly locked: true; readonly release: Release } | { readonly locked: false; readonly owner: number };
 
 /** Tries once. The suffix is letters and digits that no other claim has ever had. Throws a StoreError when it can't tell. */
 export async function tryLock(directory: string, suffix: string): Promise<Lock> {
@@ -47,7 +86,7 @@ export async function tryLock(directory: string, suffix: string): Promise<Lock> 
     await release();
     throw error;
   }
-  if (owner === null) return { locked: true, release };
+  if (owner === null) return { locked: true, path: join(folder, mine), release };
   await release();
   return { locked: false, owner };
 }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { fingerprint } from '../../src/engine/databases.js';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { temporaryFolder } from '../fixtures/folder.js';
@@ -122,9 +123,11 @@ t.test('update fetches from URLs, puts in place what loads, and has nothing to d
   t.match(first.stdout, /^OK: 3 signatures/);
   t.strictSame(Object.keys(contentOf(into)).sort(), ['more.hdb', 'own.ndb']);
   t.equal(contentOf(into)['own.ndb'], NEW);
+  const before = await fingerprint([into]);
   const second = await run(t, ['update', '--into', into], env);
   t.equal(second.code, 0, second.stderr);
   t.match(second.stdout, 'has the newest signatures already');
+  t.equal(await fingerprint([into]), before, 'nor is there anything to load anew');
 });
 
 t.test('update --from takes the URL of one file, or of a mirror, whatever is configured', async (t) => {
@@ -170,11 +173,13 @@ t.test('whatever goes wrong with an update changes nothing', async (t) => {
   };
   for (const [what, env] of Object.entries(cases)) {
     const into = databaseFolder(t, { 'own.ndb': OLD });
+    const before = await fingerprint([into]);
     const { code, stdout, stderr } = await run(t, ['update', '--into', into], env);
     t.equal(code, 2, what);
     t.equal(stdout, '', what);
     t.match(stderr, 'sluice: nothing was changed', what);
     t.strictSame(contentOf(into), { 'own.ndb': OLD }, what);
+    t.equal(await fingerprint([into]), before, `${what}: servers have nothing to load anew`);
   }
   const nowhere = await run(t, ['update', '--into', '/proc/none/signatures']);
   t.match(nowhere, { code: 2, stderr: /ENOENT.*'\/proc\/none'/ }, 'a folder that can not be made');

@@ -204,12 +204,14 @@ t.test('an owner whose process id means nothing here keeps the folder until it e
   t.same(claims(folder), []);
 });
 
+const silent = { warn: () => undefined, error: () => undefined };
+
 t.test('of many starters at once one has the folder, however long its path is', async (t) => {
   const folder = join(temporaryFolder(t), 'long'.repeat(40));
   mkdirSync(join(folder, 'open'), { recursive: true });
   for (const dead of ['1.dead1.sock', '2.dead2.sock']) writeFileSync(join(folder, 'open', dead), '');
   for (let round = 0; round < 8; round += 1) {
-    const starts = Array.from({ length: 6 }, () => lockDataDirectory(folder));
+    const starts = Array.from({ length: 6 }, () => lockDataDirectory(folder, silent));
     const settled = await Promise.allSettled(starts);
     const owners = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
     t.ok(owners.length <= 1, `${owners.length} owners`);
@@ -217,7 +219,7 @@ t.test('of many starters at once one has the folder, however long its path is', 
     for (const release of owners) await release();
     t.same(claims(folder), []);
   }
-  await (await lockDataDirectory(folder))();
+  await (await lockDataDirectory(folder, silent))();
 });
 
 t.test('a lock that the system refuses says why, in words and as its code', async (t) => {

@@ -67,7 +67,7 @@ export async function openEmbedded(options: EmbeddedOptions) {
   const { user = null, processes = 1, log = SILENT } = options;
   prepareDataDirectory(options.dataDirectory);
   const folders = databaseFolders(realpathSync(options.dataDirectory));
-  const release = await lockDataDirectory(options.dataDirectory);
+  const release = await lockDataDirectory(options.dataDirectory, log);
   const account = await accountOrRelease(user, folders, release);
   let isPrepared = false;
 
