@@ -8,7 +8,7 @@ import { mainPath } from '../paths.js';
 import { openPlaces, type Places } from '../service/places.js';
 import { systemProgram } from '../store/embedded/account.js';
 import { createSuspects, createUpdater, type KeptStore, keepStore, UPDATE_EVERY_MS } from '../supervisor/kept.js';
-import { fewRights, setCoreDumps } from '../supervisor/own-process.js';
+import { fewRights, setCoreDumps, watchTerminal } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { supervise } from '../supervisor/supervisor.js';
 import { EXIT_CLEAN } from './output.js';
@@ -16,17 +16,38 @@ import { leaveServiceFile } from './service-place.js';
 
 /** Resolves with the exit code. A wrong configuration throws here already, so that it is printed once. */
 export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
+  const isStopped = listenFromTheStart();
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
   setCoreDumps(config.coreDumps, log);
   try {
-    return await superviseServers(config, log, () => leaveServiceFile(config.dataDirectory, env, log));
+    return await superviseServers({ wanted: config, log, isStopped }, () =>
+      leaveServiceFile(config.dataDirectory, env, log),
+    );
   } catch (error) {
     log.fatal({ err: error }, 'the service could not start');
     return EXIT_UNAVAILABLE;
   } finally {
     await flush();
   }
+}
+
+/**
+ * Returns what says whether a stop was asked for before the supervisor has listeners of its own. Until then, and while the database ends, there is nothing
+ * to be replaced or read again: these signals end nothing.
+ */
+function listenFromTheStart(): () => boolean {
+  const isTerminalGone = watchTerminal();
+  let isStopped = false;
+  const stop = (): void => {
+    isStopped = true;
+  };
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, stop);
+  process.on('SIGHUP', () => {
+    if (isTerminalGone()) stop();
+  });
+  process.on('SIGUSR2', () => undefined);
+  return () => isStopped;
 }
 
 /**
@@ -37,12 +58,19 @@ const OTHER_ARENAS = 2;
 /** As many as Node has by itself. */
 const NODES_THREADS = 4;
 
+interface Start {
+  readonly wanted: Config;
+  readonly log: Log;
+  readonly isStopped: () => boolean;
+}
+
 /** `leaveFile` is called when the folder is this process's: commands find the service by it. */
-async function superviseServers(wanted: Config, log: Log, leaveFile: () => void): Promise<number> {
+async function superviseServers(start: Start, leaveFile: () => void): Promise<number> {
+  const { wanted } = start;
   const listener = canShareListener() ? await openListener(wanted.host, wanted.port) : null;
   const places = await openPlaces(wanted);
   try {
-    return await superviseOn({ listener, places }, wanted, log, leaveFile);
+    return await superviseOn({ listener, places }, start, leaveFile);
   } finally {
     places.release();
   }
@@ -50,29 +78,21 @@ async function superviseServers(wanted: Config, log: Log, leaveFile: () => void)
 
 async function superviseOn(
   sockets: Omit<Held, 'store'>,
-  wanted: Config,
-  log: Log,
+  { wanted, log, isStopped }: Start,
   leaveFile: () => void,
 ): Promise<number> {
   const { listener } = sockets;
   const config = { ...wanted, processes: countProcesses(wanted, listener !== null, log) };
   if (config.databaseUrl !== null) {
     leaveFile();
-    return await superviseWith(config, log, { ...sockets, store: null });
-  }
-  // A stop must be heard before the supervisor has listeners of its own as well.
-  let isStopped = false;
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.once(signal, () => {
-      isStopped = true;
-    });
+    return isStopped() ? EXIT_CLEAN : await superviseWith(config, log, { ...sockets, store: null });
   }
   const { dataDirectory, databaseUser: user, processes } = config;
   log.info({ dataDirectory }, 'starting the embedded database');
   const store = await keepStore({ dataDirectory, user, processes }, log);
   leaveFile();
   try {
-    return isStopped ? EXIT_CLEAN : await superviseWith(config, log, { ...sockets, store });
+    return isStopped() ? EXIT_CLEAN : await superviseWith(config, log, { ...sockets, store });
   } finally {
     await store.stop();
   }

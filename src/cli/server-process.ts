@@ -59,7 +59,6 @@ async function serveUntil(
   log: EventLog,
   flush: () => Promise<void>,
 ): Promise<number> {
-  const isTerminalGone = watchTerminal();
   const supervisor = await openSupervisorChannel(stop);
   if (supervisor === null) {
     log.info({ reason: await stop }, 'stopping');
@@ -95,11 +94,6 @@ async function serveUntil(
     log.fatal({ err: error }, 'the service could not start');
     return EXIT_UNAVAILABLE;
   }
-  const onHangUp = (): void => {
-    if (!isTerminalGone()) void service.reloadSignatures();
-  };
-  process.on('SIGHUP', onHangUp);
-  void Promise.race([stop, supervisor.retire]).then(() => process.off('SIGHUP', onHangUp));
   await serveUntilStopped(service, parts);
   places.release();
   if (service.lateThreads > 0 || (await areFilesAskedFor())) await endWithThreads(supervisor, flush);
@@ -301,9 +295,10 @@ export async function serveUntilStopped(
   log.info('stopped');
 }
 
-function startReportingEngine({ config, log, supervisor }: ServerParts): Promise<StartedEngine> {
+async function startReportingEngine(parts: ServerParts): Promise<StartedEngine> {
+  const { config, log, supervisor } = parts;
   let isFull = false;
-  return startEngine(config, log, {
+  const engine = await startEngine(config, log, {
     inFlight: supervisor.start.inFlight,
     onHung(sha256) {
       log.error({ sha256 }, 'a scan thread does not come back');
@@ -318,6 +313,24 @@ function startReportingEngine({ config, log, supervisor }: ServerParts): Promise
       isFull = true;
       supervisor.report({ kind: 'restart', reason: 'memory is over its bound' });
     },
+  });
+  reloadOnWish(engine, parts);
+  return engine;
+}
+
+/** The supervisor's, or by a signal, for as long as it is not to end. The first load may have read the files before they changed. */
+function reloadOnWish({ signatures }: StartedEngine, { supervisor, stop }: ServerParts): void {
+  const isTerminalGone = watchTerminal();
+  let isEnding = false;
+  void Promise.race([stop, supervisor.retire]).then(() => {
+    isEnding = true;
+  });
+  const reload = (): void => {
+    if (!isEnding) void signatures.reload();
+  };
+  supervisor.onReload(reload);
+  process.on('SIGHUP', () => {
+    if (!isTerminalGone()) reload();
   });
 }
 

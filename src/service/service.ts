@@ -68,8 +68,6 @@ export async function startService(config: Config, log: EventLog, engine: Starte
         get isComplete() {
           return signatures.serving.engine?.standsInFor === null;
         },
-        /** Reads the signatures again; resolves when that has been done, well or not. */
-        reloadSignatures: () => signatures.reload(),
         refuse: supervisor.refuse,
         noteUpdate: supervisor.noteUpdate,
         /** Takes no more connections and hands the counts over; resolves when another process may begin. */

@@ -24,6 +24,7 @@ export async function openSupervisorChannel(stop: Promise<string>) {
   const [store, serve, alone] = [later(), later(), later()];
   const refusals = latest<readonly string[]>();
   const updates = latest<UpdateView>();
+  const reloads = latest<null>();
 
   function hear(order: Order): void {
     if (order.kind === 'start') started.resolve(order);
@@ -32,7 +33,8 @@ export async function openSupervisorChannel(stop: Promise<string>) {
     else if (order.kind === 'retire') retire.resolve({ hasSuccessor: order.hasSuccessor ?? true });
     else if (order.kind === 'alone') alone.resolve();
     else if (order.kind === 'refuse') refusals.tell(order.refused);
-    else updates.tell(order.view);
+    else if (order.kind === 'update') updates.tell(order.view);
+    else reloads.tell(null);
   }
 
   process.on('message', (message) => {
@@ -64,6 +66,8 @@ export async function openSupervisorChannel(stop: Promise<string>) {
     onRefused: refusals.listen,
     /** How the update of the signatures is, each time that it changes; never without a supervisor. */
     onUpdate: updates.listen,
+    /** Each time that the signatures are to be read again; also when that came before anybody listened. */
+    onReload: reloads.listen,
     report: (report: Report): void => void send(report),
     /** Resolves when it is on its way, whatever happens to this process. */
     reportStopped: (): Promise<void> => send({ kind: 'stopped' }),
@@ -122,6 +126,8 @@ export const orderShape = z.discriminatedUnion('kind', [
   /** All of them. */
   z.object({ kind: z.literal('refuse'), refused: z.array(z.string()) }),
   z.object({ kind: z.literal('update'), view: UpdateView }),
+  /** Read the signatures again. No signal: one ends a process that does not listen to it yet. */
+  z.object({ kind: z.literal('reload') }),
 ]);
 export type Order = z.infer<typeof orderShape>;
 export type StartOrder = Extract<Order, { kind: 'start' }>;

@@ -36,7 +36,7 @@ export interface ServerProcess {
   /** Whether the engine that is wanted serves, as far as it has said; null: it has not. */
   readonly complete: boolean | null;
   tell(order: Order): void;
-  /** Passes a signal on; ending of it is no crash. */
+  /** Passes on a signal that ends it, which is no crash then. */
   kill(signal: NodeJS.Signals): void;
   /** Resolves true when it says so, or has said so; false when it ends before. */
   heard(word: ServerWord): Promise<boolean>;

@@ -1,7 +1,7 @@
 // One place for a server process: kept filled, with back-off after crashes, and its process replaced without a gap.
 import type { Log } from '../log.js';
 import { createClock, later, pause } from '../waiting/within.js';
-import { READY_MESSAGE, type Report } from './channel.js';
+import { type Order, READY_MESSAGE, type Report } from './channel.js';
 import { type End, EXIT_OS_ERROR, fieldsOf, type ServerProcess } from './server-child.js';
 
 /** sysexits.h EX_UNAVAILABLE: the server can't start here (port in use, data directory locked). Final before the first ready. */
@@ -86,6 +86,7 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
     /** Starts another process, which takes over when it can serve. Resolves when it has, or has failed to. */
     replace,
     forward: processes.forward,
+    tell: processes.tell,
     firstReady: processes.firstReady,
     empty: processes.empty,
   };
@@ -230,8 +231,12 @@ function createProcesses(
     /** Orders a process that takes over to serve, and says when it is alone. */
     serve,
     endOfOthers,
+    /** A signal that ends them. */
     forward(signal: NodeJS.Signals): void {
       for (const server of running) server.kill(signal);
+    },
+    tell(order: Order): void {
+      for (const server of running) server.tell(order);
     },
     /** Resolves when the first process serves, or has ended. */
     firstReady: firstReady.promise,

@@ -167,8 +167,11 @@ function listenToSignals({ slots, stop, forward, log, sameRequestMs }: SignalOpt
 
   /** A shell may pass on what the terminal has sent already: however often it comes, it is one request. */
   function onHangUp(): void {
-    if (!isTerminalGone()) forward('SIGHUP');
-    else if (!stop.signal.aborted) onStop('SIGTERM', 'the terminal is gone');
+    if (isTerminalGone()) {
+      if (!stop.signal.aborted) onStop('SIGTERM', 'the terminal is gone');
+      return;
+    }
+    for (const slot of slots) slot.tell({ kind: 'reload' });
   }
   function onStop(signal: NodeJS.Signals, reason: string): void {
     if (stop.signal.aborted) {

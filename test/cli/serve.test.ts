@@ -105,6 +105,15 @@ t.test('on a terminal the first start shows the account there, and leaves no fil
   await once(terminal, 'close');
 });
 
+t.test('neither a SIGHUP nor a SIGUSR2 ends a service that has just begun', async (t) => {
+  const running = serve(t, { DATA_DIR: join(dataDirectory, 'of-signals') });
+  await running.line('starting the embedded database');
+  for (const signal of ['SIGHUP', 'SIGUSR2'] as const) running.process.kill(signal);
+  await listening(running);
+  running.process.kill('SIGTERM');
+  t.equal((await running.ended).code, 0);
+});
+
 // One server for what leaves it as it was; the last test stops it.
 t.test('a server that goes on', async (t) => {
   const running = serve(t, { SIGNATURES_POLL_SECONDS: '0' });

@@ -27,6 +27,7 @@ function say(event: string, more: object = {}): void {
 /** Without anything else to do the IPC channel's listener keeps the process alive, until it closes. */
 function serve(onStop: (signal: string) => void): void {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2']) process.on(signal, () => onStop(signal));
+  onOrder('reload', () => undefined);
   process.on('disconnect', () => say('disconnected'));
   process.send?.('ready');
   process.send?.({ kind: 'loaded', complete: true });
@@ -78,6 +79,10 @@ const actions: Readonly<Record<string, () => void>> = {
   },
   readyThen69: () => process.send?.('ready', () => process.exit(69)),
   serve: () => serve(stopOn),
+  exits0OnReload: () => {
+    serve(stopOn);
+    onOrder('reload', () => process.exit(0));
+  },
   retires: () => {
     serve(stopOn);
     onOrder('retire', retire);
@@ -101,9 +106,10 @@ const actions: Readonly<Record<string, () => void>> = {
     process.send?.({ kind: 'replace', reason: 'test', sha256: null });
   },
   requestsReplacement: () => {
-    // The first request at once, the second when it hears a signal.
+    // The first request at once, the second when it is to read its signatures again.
     const request = (): void => void process.send?.({ kind: 'replace', reason: 'test', sha256: null });
-    serve((signal) => (signal === 'SIGHUP' ? request() : stopOn(signal)));
+    serve(stopOn);
+    onOrder('reload', request);
     onOrder('retire', retire);
     request();
   },
