@@ -83,8 +83,14 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
         if (end !== null && !(await goOnAfter(end))) return end;
       }
     },
-    /** Starts another process, which takes over when it can serve. Resolves when it has, or has failed to. */
-    replace,
+    /**
+     * Starts another process, which takes over when it can serve. Resolves when it has, or has failed to. A replacement that is under way already may have
+     * begun with what was installed before: another one follows it.
+     */
+    async upgrade(reason: string): Promise<void> {
+      await replacement.idle();
+      await replace(reason);
+    },
     forward: processes.forward,
     tell: processes.tell,
     firstReady: processes.firstReady,
@@ -262,7 +268,7 @@ interface ReplacementOptions {
 
 function createReplacement({ processes, isWanted, onReplaced, log, stop }: ReplacementOptions) {
   let next: ServerProcess | null = null;
-  let isReplacing = false;
+  let running: Promise<void> | null = null;
   let onPromoted: () => void = () => undefined;
 
   /** False: it won't get ready, or it serves already. */
@@ -308,15 +314,16 @@ function createReplacement({ processes, isWanted, onReplaced, log, stop }: Repla
     get isPreparing(): boolean {
       return next !== null;
     },
-    /** Resolves when another process serves in the place of the old one, or has failed to. One at a time: another call returns at once. */
-    async replace(old: ServerProcess, reason: string): Promise<void> {
-      if (isReplacing) return;
-      isReplacing = true;
-      try {
-        await replaceOld(old, reason);
-      } finally {
-        isReplacing = false;
-      }
+    /** Resolves when another process serves in the place of the old one, or has failed to. One at a time: another call is that one. */
+    replace(old: ServerProcess, reason: string): Promise<void> {
+      running ??= replaceOld(old, reason).finally(() => {
+        running = null;
+      });
+      return running;
+    },
+    /** Resolves when none is under way. */
+    async idle(): Promise<void> {
+      while (running !== null) await running;
     },
     /** The old process has ended: the one that is getting ready serves in its place. Null: there is none. */
     promote(end: End): ServerProcess | null {

@@ -186,7 +186,7 @@ function listenToSignals({ slots, stop, forward, log, sameRequestMs }: SignalOpt
     forward(signal);
   }
   const onSignal = (signal: NodeJS.Signals): void => onStop(signal, signal);
-  const onUpgrade = (): void => void replaceAll(slots, 'SIGUSR2');
+  const onUpgrade = createUpgrades({ slots, stop, log, sameRequestMs });
 
   for (const signal of STOP_SIGNALS) process.on(signal, onSignal);
   process.on('SIGHUP', onHangUp);
@@ -218,9 +218,29 @@ async function runAll(
   return end;
 }
 
-/** One after the other: two loads at a time would need the memory of two more processes. */
-async function replaceAll(slots: readonly Slot[], reason: string): Promise<void> {
-  for (const slot of slots) await slot.replace(reason);
+/** Returns what replaces all servers, one after the other: two loads at a time would need the memory of two more processes. Who asks meanwhile may have installed something else. */
+function createUpgrades({ slots, stop, log, sameRequestMs }: Omit<SignalOptions, 'forward'>): () => void {
+  let isRunning = false;
+  let isAskedAgain = false;
+  let askedAtMs = 0;
+
+  async function upgrade(): Promise<void> {
+    isRunning = true;
+    do {
+      isAskedAgain = false;
+      for (const slot of slots) await slot.upgrade('SIGUSR2');
+    } while (isAskedAgain && !stop.signal.aborted);
+    isRunning = false;
+  }
+
+  return () => {
+    const isSameRequest = performance.now() - askedAtMs < sameRequestMs;
+    askedAtMs = performance.now();
+    if (!isRunning) return void upgrade();
+    if (isSameRequest) return;
+    isAskedAgain = true;
+    log.info('a replacement is under way: another one follows');
+  };
 }
 
 /** Of the whole machine since it began (proc_vmstat(5)), also those of a container's bound; null: the kernel doesn't say. */

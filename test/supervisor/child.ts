@@ -124,6 +124,11 @@ const actions: Readonly<Record<string, () => void>> = {
     onOrder('serve', () => serve(stopOn));
     process.send?.({ kind: 'prepared' });
   },
+  takesOverAndRetires: () => {
+    onOrder('retire', retire);
+    onOrder('serve', () => serve(stopOn));
+    process.send?.({ kind: 'prepared' });
+  },
   takesOverSlowly: () => {
     say('preparing');
     onOrder('serve', () => serve(stopOn));

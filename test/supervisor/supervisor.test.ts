@@ -398,6 +398,33 @@ t.test('of several servers each is started and replaced, and all are stopped', a
   t.equal(stdout.split('"event":"SIGTERM"').length, 3);
 });
 
+t.test('who asks for a replacement while one is under way has another one, of one server at a time', async (t) => {
+  const plan = ['retires', 'retires', 'takesOverSlowly', ...Array(3).fill('takesOverAndRetires')];
+  const running = supervisor(t, plan, { processes: 2 });
+  await serverPid(running);
+  await serverPid(running);
+  running.process.kill('SIGUSR2');
+  const first = JSON.parse(await running.line('"event":"preparing"'));
+  running.process.kill('SIGUSR2');
+  await running.line('a replacement is under way: another one follows');
+  // It gives up.
+  process.kill(first.pid, 'SIGKILL');
+  await running.line('the new process failed, the old one goes on');
+  for (let round = 0; round < 3; round += 1) await running.line('"msg":"replaced"');
+  const stdout = await stopped(t, running);
+  t.equal(stdout.split('replacing the server process').length, 5, 'four were begun');
+});
+
+t.test('a replacement that is asked for twice at once, as through npm, is one', async (t) => {
+  const running = supervisor(t, ['retires', 'takesOver', 'takesOver'], { sameRequestMs: 1e8 });
+  await serverPid(running);
+  for (let time = 0; time < 2; time += 1) running.process.kill('SIGUSR2');
+  await running.line('"msg":"replaced"');
+  running.process.kill('SIGHUP');
+  await running.line('"event":"reload"');
+  t.equal((await stopped(t, running)).split('replacing the server process').length, 2);
+});
+
 t.test('a supervisor that is killed leaves no server behind', async (t) => {
   const running = supervisor(t, ['serve']);
   await serverPid(running);
