@@ -129,7 +129,8 @@ export function createReadRate(redis: Pick<RedisCommands, 'run'> | null, clock =
 }
 
 /** As waiting/limiter.ts has it in this process, by Redis's clock. ARGV: milliseconds for each, and how many at once. */
-const rateScript = script(`
+const rateScript = script(
+  `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local next = math.max(now, tonumber(redis.call('GET', KEYS[1]) or 0)) + ARGV[1]
@@ -137,7 +138,9 @@ local wait = next - now - ARGV[1] * ARGV[2]
 if wait > 0 then return math.ceil(wait / 1000) end
 redis.call('SET', KEYS[1], next, 'PX', math.ceil(next - now))
 return 0
-`);
+`,
+  'string',
+);
 
 interface AccountRouteParts {
   readonly admission: Pick<AdmissionStore, 'quotaOf'>;

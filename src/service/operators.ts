@@ -1,7 +1,9 @@
 // The operators' room put together: what their routes read of this process, and what they may set going.
 import { hostname } from 'node:os';
 import { memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
+import { getHeapStatistics } from 'node:v8';
 import type { Config } from '../config/config.js';
+import { codeOf } from '../error-text.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import { startUpkeep } from '../operator/changes.js';
@@ -115,8 +117,8 @@ function updateOf({ signatures, supervisor }: OperatorsParts): SignatureUpdate {
 function healthOf(config: Config, parts: OperatorsParts, nodes: SharedNodes): ReadHealth {
   const { pool, memories, cache, history, admission, version } = parts;
   const { refused } = parts.supervisor;
+  const residentBytes = createMemoryLook();
   return async () => {
-    const { rss, heapUsed } = memoryUsage();
     const { rows, bytes, oldestAgeMs, damagedFiles, problem } = history.state();
     const { threads, running, standIns, waiting, accountsWaiting, late, hung } = pool;
     return {
@@ -127,9 +129,9 @@ function healthOf(config: Config, parts: OperatorsParts, nodes: SharedNodes): Re
       engine: engineOf(parts),
       threads: { threads, running, standIns, waiting, accountsWaiting, late, hung },
       memory: {
-        residentBytes: rss,
+        residentBytes: residentBytes(),
         limitBytes: config.memoryLimitBytes,
-        heapBytes: heapUsed,
+        heapBytes: getHeapStatistics().used_heap_size,
         uploads: lentBy(memories.uploads, config.uploadMemoryBytes),
         downloads: lentBy(memories.downloads, config.downloadMemoryBytes),
         verdictCacheBytes: Math.round(cache?.sizeBytes ?? 0),
@@ -145,6 +147,19 @@ function healthOf(config: Config, parts: OperatorsParts, nodes: SharedNodes): Re
       suspects: refused.size,
       refused: [...refused].slice(-REFUSED_SHOWN).reverse(),
     };
+  };
+}
+
+/** Where no descriptor is left to ask with, what was found last. */
+function createMemoryLook(): () => number {
+  let found = memoryUsage.rss();
+  return () => {
+    try {
+      found = memoryUsage.rss();
+    } catch (error) {
+      if (codeOf(error) !== 'EMFILE' && codeOf(error) !== 'ENFILE') throw error;
+    }
+    return found;
   };
 }
 

@@ -11,6 +11,7 @@ import { enoughOfTheHour } from '../fixtures/hour.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
+import { signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { type UploadAnswer, upload } from '../fixtures/upload.js';
 
@@ -139,6 +140,22 @@ t.test(
 );
 
 const takeDescriptors = new URL('../fixtures/take-descriptors.js', import.meta.url).href;
+
+t.test('operators see how a process is that has no file descriptor left', async (t) => {
+  const env = { NODE_OPTIONS: `--import=${takeDescriptors}`, FREE_DESCRIPTORS: '0' };
+  const server = await startServer({ t, openFiles: 1024, env });
+  const { accessToken } = await signIn(server.url);
+  const connection = await openRaw(server.port);
+  t.teardown(() => connection.end());
+  process.kill(server.serverPid(), 'SIGUSR2');
+  await server.printed(/free descriptors: (\(0\))/);
+  const head = `GET /web/admin/health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${accessToken}\r\n\r\n`;
+  await connection.send(Buffer.from(head));
+  const answer = await connection.answer();
+  t.equal(answer?.status, 200);
+  const { residentBytes, heapBytes } = JSON.parse(answer?.body ?? '').memory;
+  t.ok(residentBytes > heapBytes && heapBytes > 1e6, 'memory as it was found last');
+});
 
 t.test('a scan that runs out of file descriptors in its middle is a 503 with its unit back', async (t) => {
   const server = await startServer({

@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { createKey, revokeInPostgres } from '../../src/account/keys.js';
+import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { openRedis } from '../../src/store/redis/redis.js';
@@ -134,6 +135,23 @@ t.test('a Redis that lost its scripts or its data is filled again', async (t) =>
   await until(async () => (await sql`SELECT FROM quota_hours WHERE mirrored = 2`).length > 0);
   await redis.client.flushall();
   t.match(await store.admit(keyHash), { outcome: 'admitted', quota: { remaining: 97 } });
+});
+
+t.test('something else under a name of ours is named and removed, and Redis goes on counting', async (t) => {
+  const { sql, redis, userId, keyHash } = await begin(t);
+  const { store, problems, redis: connection } = await node(t, redis, sql);
+  t.match(await store.admit(keyHash), { quota: { remaining: 99 } });
+  await until(async () => (await sql`SELECT FROM quota_hours WHERE mirrored = 1`).length > 0);
+  const [record, owner] = [`sluice:{u:${userId}}`, `sluice:k:${keyHash}`];
+  await redis.client.set(record, 'of somebody else');
+  t.match(await store.admit(keyHash), { outcome: 'admitted', quota: { remaining: 98 } });
+  t.equal(store.problem(), null);
+  t.same(problems, [`${record} in Redis was of the type string, which Sluice has not made: it is removed`]);
+  t.equal(await redis.client.type(record), 'hash');
+  await redis.client.del(owner);
+  await redis.client.lpush(owner, 'of somebody else');
+  t.equal(await createRedisLedger(connection).ownerOf(keyHash), null);
+  t.same(problems.slice(1), [`${owner} in Redis was of the type list, which Sluice has not made: it is removed`]);
 });
 
 t.test('a reply that is lost costs its scan a second unit at most, and nothing is sent again', async (t) => {

@@ -307,7 +307,7 @@ export async function openRedis(settings: RedisSettings): Promise<RedisConnectio
   const atStart = link.problem();
   if (atStart !== null) onProblem(`${atStart}; keys and quota are served from Postgres until it answers`);
   return {
-    ...commandsOf(client, link.attempt),
+    ...commandsOf(client, link.attempt, onProblem),
     problem: link.problem,
     close() {
       link.close();
@@ -398,11 +398,36 @@ function restAfter(upMs: number, lastMs: number): number {
   return upMs >= STEADY_MS ? 0 : Math.min(Math.max(lastMs * 2, PROBE_INTERVAL_MS), REST_MAX_MS);
 }
 
-function commandsOf(client: Client, attempt: <T>(command: () => Promise<T>) => Promise<T>): RedisCommands {
+/** ARGV: the type that it is to have. Returns the one that it had. */
+const dropScript = script(`
+local found = redis.call('TYPE', KEYS[1]).ok
+if found ~= ARGV[1] then redis.call('DEL', KEYS[1]) end
+return found
+`);
+
+function commandsOf(
+  client: Client,
+  attempt: <T>(command: () => Promise<T>) => Promise<T>,
+  onProblem: (message: string) => void,
+): RedisCommands {
+  /** Whoever has put something else under one of our names: Postgres has what was there, and nothing of a script was run. */
+  async function withoutForeign<T>(type: Script['type'], key: string, command: () => Promise<T>): Promise<T> {
+    try {
+      return await command();
+    } catch (error) {
+      if (!(error instanceof Error && /\bWRONGTYPE\b/.test(error.message))) throw error;
+      const found = await runScript(client, dropScript, key, [type]);
+      if (found !== type)
+        onProblem(`${key} in Redis was of the type ${found}, which Sluice has not made: it is removed`);
+      return await command();
+    }
+  }
+
   return {
-    run: (script, key, ...args) => attempt(() => runScript(client, script, key, args)),
+    run: (script, key, ...args) =>
+      attempt(() => withoutForeign(script.type, key, () => runScript(client, script, key, args))),
     together: (send) => inOneWrite(client, send),
-    get: (key) => attempt(() => getValue(client, key)),
+    get: (key) => attempt(() => withoutForeign('string', key, () => getValue(client, key))),
     set: (key, value, seconds) => attempt(() => setValue(client, key, value, seconds)),
   };
 }
