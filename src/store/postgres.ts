@@ -133,7 +133,8 @@ function connect(target: PostgresTarget) {
     connect_timeout: CONNECT_TIMEOUT_SECONDS,
     fetch_types: false,
     onnotice: () => undefined,
-    connection: { application_name: 'sluice' },
+    // Days are UTC's. In zones whose clocks are set ahead at midnight a series of days loses one otherwise, whatever is cast to what.
+    connection: { application_name: 'sluice', TimeZone: 'UTC' },
   };
   if (target.kind === 'url') {
     const { url, place, socket, problem } = databasePlaceOf(target.url);

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { v7 as uuidv7 } from 'uuid';
+import { outcomeDays } from '../../src/history/outcomes.js';
 import { onEachStore, open } from '../fixtures/stores.js';
 
 const run = promisify(execFile);
@@ -65,5 +66,16 @@ onEachStore(async (t, store) => {
         EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Kathmandu''', current_database());
       END $$`;
     t.strictSame(await seenIn('Europe/Berlin'), utc);
+  });
+
+  t.test('nor does one whose clocks are set ahead at midnight, so that a day begins at one', async (t) => {
+    await sql`
+      DO $$ BEGIN
+        EXECUTE format('ALTER DATABASE %I SET timezone = ''America/Santiago''', current_database());
+      END $$`;
+    const { sql: later } = await open(t, target);
+    const days = await outcomeDays(later, null, Date.parse('2026-09-20T12:00:00Z'));
+    t.equal(days.length, 30);
+    t.match(days.at(-1), { day: '2026-09-20' });
   });
 });
