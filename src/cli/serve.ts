@@ -58,14 +58,14 @@ const OTHER_ARENAS = 2;
 /** As many as Node has by itself. */
 const NODES_THREADS = 4;
 
-interface Start {
+interface SupervisorStart {
   readonly wanted: Config;
   readonly log: Log;
   readonly isStopped: () => boolean;
 }
 
 /** `leaveFile` is called when the folder is this process's: commands find the service by it. */
-async function superviseServers(start: Start, leaveFile: () => void): Promise<number> {
+async function superviseServers(start: SupervisorStart, leaveFile: () => void): Promise<number> {
   const { wanted } = start;
   const listener = canShareListener() ? await openListener(wanted.host, wanted.port) : null;
   const places = await openPlaces(wanted);
@@ -78,7 +78,7 @@ async function superviseServers(start: Start, leaveFile: () => void): Promise<nu
 
 async function superviseOn(
   sockets: Omit<Held, 'store'>,
-  { wanted, log, isStopped }: Start,
+  { wanted, log, isStopped }: SupervisorStart,
   leaveFile: () => void,
 ): Promise<number> {
   const { listener } = sockets;

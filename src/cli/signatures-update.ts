@@ -25,6 +25,10 @@ interface UpdateOptions {
 const FRESHCLAM_STATE = 'freshclam.dat';
 const CONTAINERS = ['.cvd', '.cld', '.cud'];
 
+const STAGING = '.update-';
+/** No update takes so long: what is older was left by one that was killed, with all that it had fetched. */
+const LEFT_MS = 24 * 3_600_000;
+
 /** Resolves with the exit code. Whatever goes wrong before everything has been tried leaves the target as it is. */
 export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.ProcessEnv): Promise<number> {
   const service = findServiceIfAny(env);
@@ -36,8 +40,9 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
   }
   try {
     makeFolder(target, 0o777);
+    await removeLeft(target);
     // Inside the target, so that a rename is all it takes; libclamav passes over folders.
-    const staging = await mkdtemp(join(target, '.update-'));
+    const staging = await mkdtemp(join(target, STAGING));
     try {
       return await untilSignal(async ({ signal }) => {
         const problem = await updateIn({ staging, target, options, config, signal });
@@ -55,6 +60,15 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
   } catch (error) {
     process.stderr.write(`sluice: nothing was changed: ${messageOfError(error)}\n`);
     return EXIT_FAILED;
+  }
+}
+
+async function removeLeft(target: string): Promise<void> {
+  for (const name of (await readdir(target)).filter((one) => one.startsWith(STAGING))) {
+    const path = join(target, name);
+    // Another update ends beside this one.
+    const changedMs = await stat(path).then(({ mtimeMs }) => mtimeMs, Date.now);
+    if (Date.now() - changedMs > LEFT_MS) await rm(path, { recursive: true, force: true });
   }
 }
 

@@ -53,15 +53,15 @@ export async function lockDataDirectory(
   };
 }
 
-type Lock = Claim | { readonly locked: false; readonly owner: number };
+type Lock = HeldLock | { readonly locked: false; readonly owner: number };
 
-interface Claim {
+interface HeldLock {
   readonly locked: true;
   readonly path: string;
   readonly release: Release;
 }
 
-async function lockOrThrow(dataDirectory: string): Promise<Claim> {
+async function lockOrThrow(dataDirectory: string): Promise<HeldLock> {
   for (let attempt = 1; ; attempt += 1) {
     const lock = await tryLock(dataDirectory, randomBytes(8).toString('hex'));
     if (lock.locked) return lock;

@@ -273,13 +273,12 @@ function createReplacement({ processes, isWanted, onReplaced, log, stop }: Repla
 
   /** False: it won't get ready, or it serves already. */
   async function prepared(fresh: ServerProcess): Promise<boolean> {
-    const promoted = new Promise<boolean>((resolve) => {
-      onPromoted = () => resolve(false);
-    });
+    const promoted = later<boolean>();
+    onPromoted = () => promoted.resolve(false);
     // A process that never gets ready keeps nobody from asking again.
     const clock = createClock(PREPARE_MS, () => fresh.kill('SIGKILL'));
     clock.start();
-    const isPrepared = await Promise.race([fresh.heard('prepared'), promoted]);
+    const isPrepared = await Promise.race([fresh.heard('prepared'), promoted.promise]);
     clock.stop();
     return isPrepared;
   }

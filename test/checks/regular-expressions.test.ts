@@ -21,7 +21,7 @@ const exceptions: readonly (readonly [file: string, expression: string, reason: 
   ['config/config.ts', '/\\/+$/', "the operator's variables"],
   ['engine/clamav/addon.ts', '/\\s(\\/.*)$/', "lines of the process's own /proc/self/maps"],
   [
-    'config/variables.ts',
+    'config/values.ts',
     '/^rediss?(:|\\+cluster:)\\/\\/[^,]+(,\\s*rediss?(:|\\+cluster:)\\/\\/[^,]+)*$|^rediss?\\+sentinel:\\/\\/[^/?]+\\/[^/?]+(\\/\\d+)?(\\?[^?]+)?$/',
     "the operator's variables, and alone a fifth of this file's time",
   ],

@@ -1,7 +1,7 @@
 // `sluice signatures`: what is there, whether it loads, and updates from a real HTTP server and from a folder, all or nothing.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -249,6 +249,19 @@ t.test('an import takes a folder over what is there, if all of it loads', async 
   t.equal(good.code, 0, good.stderr);
   t.match(good.stdout, /^OK: 4 signatures/);
   t.strictSame(contentOf(into), { ...before, ...contentOf(from) });
+});
+
+t.test('what an update that was killed has left goes with a later one', async (t) => {
+  const into = databaseFolder(t, { 'a.ndb': OLD });
+  for (const name of ['.update-killed', '.update-running']) {
+    mkdirSync(join(into, name));
+    writeFileSync(join(into, name, 'b.ndb'), NEW);
+  }
+  const longAgo = new Date(Date.now() - 25 * 3_600_000);
+  utimesSync(join(into, '.update-killed'), longAgo, longAgo);
+  const good = await run(t, ['update', '--into', into, '--from', databaseFolder(t, { 'a.ndb': NEW })]);
+  t.equal(good.code, 0, good.stderr);
+  t.strictSame(contentOf(into), { 'a.ndb': NEW, '.update-running': 'folder' });
 });
 
 t.test('a link in the target folder is replaced, and what it points to left alone', async (t) => {
