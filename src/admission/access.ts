@@ -15,8 +15,7 @@ import { jsonAnswer } from '../http/openapi.js';
 import { READS_PER_SECOND } from '../limits.js';
 import { hashOfKey } from '../store/keys.js';
 import type { SqlOf } from '../store/postgres.js';
-import type { RedisCommands } from '../store/redis/redis.js';
-import { script } from '../store/redis/script.js';
+import type { RedisCommands, Script } from '../store/redis/redis.js';
 import { guarded, StoreAway } from '../store/store-error.js';
 import { createRate } from '../waiting/limiter.js';
 import { WireTime, wireTime } from '../wire-text.js';
@@ -129,8 +128,9 @@ export function createReadRate(redis: Pick<RedisCommands, 'run'> | null, clock =
 }
 
 /** As waiting/limiter.ts has it in this process, by Redis's clock. ARGV: milliseconds for each, and how many at once. */
-const rateScript = script(
-  `
+const rateScript: Script = {
+  type: 'string',
+  text: `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local next = math.max(now, tonumber(redis.call('GET', KEYS[1]) or 0)) + ARGV[1]
@@ -139,8 +139,7 @@ if wait > 0 then return math.ceil(wait / 1000) end
 redis.call('SET', KEYS[1], next, 'PX', math.ceil(next - now))
 return 0
 `,
-  'string',
-);
+};
 
 interface AccountRouteParts {
   readonly admission: Pick<AdmissionStore, 'quotaOf'>;

@@ -8,8 +8,7 @@
 // The clock is Redis's own. The offset that is added to it (seconds) is 0 but in tests.
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { RedisCommands } from '../store/redis/redis.js';
-import { script } from '../store/redis/script.js';
+import type { RedisCommands, Script } from '../store/redis/redis.js';
 import { inBatches } from '../waiting/limiter.js';
 import {
   type Count,
@@ -42,7 +41,9 @@ local function keep() redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS}) end
  * key's rules; or how many were taken, limit, counted, returned, direct, start, now. For a key with rules these follow, and limit, counted,
  * returned and direct of its own, the limit -1 where it has none.
  */
-const takeScript = script(`
+const takeScript: Script = {
+  type: 'hash',
+  text: `
 local now = tonumber(redis.call('TIME')[1]) + tonumber(ARGV[2])
 local start = now - now % 3600
 local q = 'q:' .. start
@@ -94,13 +95,16 @@ reply[1] = taken
 reply[3] = redis.call('HINCRBY', KEYS[1], q, taken)
 if id and own ~= '-' then reply[10] = redis.call('HINCRBY', KEYS[1], q .. ':' .. id, taken) end
 return reply
-`);
+`,
+};
 
 /**
  * ARGV: start of the hour, id of a key that was counted for itself or empty. Returns limit, counted, returned, direct, and for such a key
  * counted, returned, direct; or nothing when the hour is gone.
  */
-const giveBackScript = script(`
+const giveBackScript: Script = {
+  type: 'hash',
+  text: `
 local function back(of)
   local has = redis.call('HMGET', KEYS[1], 'q:' .. of, 'b:' .. of, 'p:' .. of, 'r:' .. of)
   local counted, returned = tonumber(has[1] or 0), tonumber(has[2] or 0)
@@ -114,32 +118,41 @@ if ARGV[2] ~= '' then
   for _, count in ipairs({back(ARGV[1] .. ':' .. ARGV[2])}) do table.insert(reply, count) end
 end
 return reply
-`);
+`,
+};
 
 /** ARGV: a value that nobody else has. Returns the token. */
-const beginScript = script(`
+const beginScript: Script = {
+  type: 'hash',
+  text: `
 if redis.call('HSETNX', KEYS[1], 'g', ARGV[1]) == 1 then redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS}) end
 return redis.call('HGET', KEYS[1], 'g')
-`);
+`,
+};
 
 /**
  * ARGV: token, key hash or empty, what `k:HASH` is to be, limit, then start (or `START:ID` of a key), mirrored, returned, direct, direct
  * returned of each hour. Returns whether it was taken over.
  */
-const fillScript = script(`${RAISE}
+const fillScript: Script = {
+  type: 'hash',
+  text: `${RAISE}
 if redis.call('HGET', KEYS[1], 'g') ~= ARGV[1] then return 0 end
 if ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'k:' .. ARGV[2]) ~= '-' then redis.call('HSET', KEYS[1], 'k:' .. ARGV[2], ARGV[3]) end
 redis.call('HSET', KEYS[1], 'limit', ARGV[4])
 raise(5)
 keep()
 return 1
-`);
+`,
+};
 
 /**
  * ARGV: key hash, a value that nobody else has. A record with too many keys forgets them all. Tokens are void from here on, so what
  * is filled in next was read from Postgres after this key had ended there.
  */
-export const revokeScript = script(`${RAISE}
+export const revokeScript: Script = {
+  type: 'hash',
+  text: `${RAISE}
 if redis.call('HLEN', KEYS[1]) > ${RECORD_KEYS_MAX} then
   for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
     if string.sub(field, 1, 2) == 'k:' then redis.call('HDEL', KEYS[1], field) end
@@ -148,30 +161,40 @@ end
 redis.call('HSET', KEYS[1], 'k:' .. ARGV[1], '-', 'g', ARGV[2])
 keep()
 return 1
-`);
+`,
+};
 
 /** ARGV: limit, a value that nobody else has. */
-const setLimitScript = script(`${RAISE}
+const setLimitScript: Script = {
+  type: 'hash',
+  text: `${RAISE}
 if redis.call('HEXISTS', KEYS[1], 'limit') == 1 then redis.call('HSET', KEYS[1], 'limit', ARGV[1]) end
 redis.call('HSET', KEYS[1], 'g', ARGV[2])
 keep()
 return 1
-`);
+`,
+};
 
 /** ARGV: key hash, what `k:HASH` is to be, a value that nobody else has. A key that isn't known is filled in with its next request. */
-const setKeyScript = script(`${RAISE}
+const setKeyScript: Script = {
+  type: 'hash',
+  text: `${RAISE}
 local known = redis.call('HGET', KEYS[1], 'k:' .. ARGV[1])
 if known and known ~= '-' then redis.call('HSET', KEYS[1], 'k:' .. ARGV[1], ARGV[2]) end
 redis.call('HSET', KEYS[1], 'g', ARGV[3])
 keep()
 return 1
-`);
+`,
+};
 
 /** ARGV: start (or `START:ID` of a key), mirrored, returned, direct, direct returned of each hour. A user whom Redis doesn't know is filled in with the next request. */
-export const raiseScript = script(`${RAISE}
+export const raiseScript: Script = {
+  type: 'hash',
+  text: `${RAISE}
 if redis.call('EXISTS', KEYS[1]) == 1 then raise(1) end
 return 1
-`);
+`,
+};
 
 interface RedisLedgerOptions {
   /** Added to the clock of Redis, in seconds; for tests that hold the hour. */

@@ -4,8 +4,7 @@ import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseUrl } from '../wire-text.js';
-import { databasePlaceOf } from './database-place.js';
-import { redisPlaceOf } from './redis-place.js';
+import { databasePlaceOf, redisPlaceOf } from './store-places.js';
 
 export function integer(minimum: number, maximum: number) {
   return z

@@ -7,11 +7,10 @@ import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import postgres from 'postgres';
-import { databasePlaceOf } from '../config/database-place.js';
+import { databasePlaceOf } from '../config/store-places.js';
 import { messageOfError } from '../error-text.js';
 import { migrationsDirectory } from '../paths.js';
 import { within } from '../waiting/within.js';
-import { withArrays } from './arrays.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/server.js';
 import {
   createConnections,
@@ -301,4 +300,39 @@ function sectionsOf(file: string, text: string): Migration[] {
       text: own,
     };
   });
+}
+
+/** pg_type.dat: arrays of these types. Their numbers are the same in every database. */
+const TEXT_ARRAYS = { boolean: 1000, bigint: 1016, text: 1009, uuid: 2951 };
+const NUMBER_ARRAYS = { smallint: 1005, integer: 1007, double: 1022 };
+
+const ARRAY_ITEM = /"((?:[^"\\]|\\.)*)"|([^,{}]+)/gs;
+
+function serializeArray(items: unknown): unknown {
+  if (!Array.isArray(items)) return items;
+  return `{${items.map((item) => (item === null ? 'NULL' : `"${String(item).replace(/["\\]/g, '\\$&')}"`)).join(',')}}`;
+}
+
+/** Of one dimension. */
+function parseArray(text: string): (string | null)[] {
+  return Array.from(text.matchAll(ARRAY_ITEM), ([, quoted, plain = '']) => {
+    if (quoted !== undefined) return quoted.replace(/\\(.)/gs, '$1');
+    return plain === 'NULL' ? null : plain;
+  });
+}
+
+/**
+ * Arrays of Postgres' own types, as the driver sends and reads them. postgres.js 3.4.9 would ask each new connection for their numbers, and nobody could catch
+ * it where that question fails: by a statement timeout, or with its connection.
+ */
+function withArrays(driver: Driver): Driver {
+  const { options } = driver;
+  for (const type of [...Object.values(TEXT_ARRAYS), ...Object.values(NUMBER_ARRAYS)]) {
+    options.serializers[type] = serializeArray;
+    options.parsers[type] = parseArray;
+  }
+  for (const type of Object.values(NUMBER_ARRAYS)) {
+    options.parsers[type] = (text: string) => parseArray(text).map((item) => (item === null ? null : Number(item)));
+  }
+  return driver;
 }

@@ -6,8 +6,8 @@ import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createRedisLedger, raiseScript, revokeScript } from '../../src/admission/redis-ledger.js';
 import { reconcileLedger } from '../../src/service/stores.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import type { Script } from '../../src/store/redis/redis.js';
 import { openRedis } from '../../src/store/redis/redis.js';
-import type { Script } from '../../src/store/redis/script.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { patient, startRedis } from '../fixtures/redis.js';
 

@@ -1,6 +1,6 @@
 // Redis behind Sentinels: they say which server is the master, also after it has changed. Answers and logs name neither them nor passwords.
 import t from 'tap';
-import { redisPlaceOf } from '../../src/config/redis-place.js';
+import { redisPlaceOf } from '../../src/config/store-places.js';
 import { clientOf, openRedis } from '../../src/store/redis/redis.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import {

@@ -1,16 +1,24 @@
 // The connection to Redis, alone, behind Sentinels or as a cluster: nothing is queued, nothing is sent twice, scripts go by their SHA-1, no command waits for long,
 // and after a failure none is tried until Redis takes writes again.
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Redis } from 'ioredis';
-import { type Address, type Login, redisPlaceOf } from '../../config/redis-place.js';
+import { type Address, type Login, redisPlaceOf } from '../../config/store-places.js';
 import { codeOf, messageOfError } from '../../error-text.js';
 import { endsWithin, NoAnswer, within } from '../../waiting/within.js';
 import { StoreAway, StoreError } from '../store-error.js';
-import { type Script, script } from './script.js';
 
 export type Client = Redis | Cluster;
+
+export interface Script {
+  /** What its key is in Redis. */
+  readonly type: 'hash' | 'string';
+  readonly text: string;
+}
+
+/** What EVALSHA knows scripts by. */
+const digests = new WeakMap<Script, string>();
 
 const CONNECT_TIMEOUT_MS = 2_000;
 /** A master that hangs doesn't say that another one has taken its place. */
@@ -105,6 +113,12 @@ function followMaster(client: Redis, name: string, sentinel: Address & Login & {
   client.on('end', () => watcher.disconnect());
 }
 
+function digestOf(script: Script): string {
+  const known = digests.get(script) ?? createHash('sha1').update(script.text).digest('hex');
+  digests.set(script, known);
+  return known;
+}
+
 /** Each step is sent once by the SHA-1 of its text, and only where Redis doesn't have it by the text. */
 export async function runScript(
   client: Client,
@@ -113,7 +127,7 @@ export async function runScript(
   args: readonly (string | number)[],
 ): Promise<unknown> {
   try {
-    return await send(client, 'evalsha', script.sha1, 1, key, ...args);
+    return await send(client, 'evalsha', digestOf(script), 1, key, ...args);
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
     return await send(client, 'eval', script.text, 1, key, ...args);
@@ -214,11 +228,14 @@ function messageWithoutAddress(error: unknown): string {
 const PROBE_SECONDS = 60;
 
 /** A write as the others make it, refused where they would be. */
-const probeScript = script(`
+const probeScript: Script = {
+  type: 'hash',
+  text: `
 redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1])
 redis.call('EXPIRE', KEYS[1], ${PROBE_SECONDS})
 return 1
-`);
+`,
+};
 
 const SLOTS = 16_384;
 /** Tags that are tried for one that is at home on each master: a master with 16 slots is missed once in 10^8 times. */
@@ -399,11 +416,10 @@ function restAfter(upMs: number, lastMs: number): number {
 }
 
 /** ARGV: the type that it is to have. Returns the one that it had. */
-const dropScript = script(`
-local found = redis.call('TYPE', KEYS[1]).ok
-if found ~= ARGV[1] then redis.call('DEL', KEYS[1]) end
-return found
-`);
+const dropScript: Script = {
+  type: 'hash',
+  text: `local found = redis.call('TYPE', KEYS[1]).ok if found ~= ARGV[1] then redis.call('DEL', KEYS[1]) end return found`,
+};
 
 function commandsOf(
   client: Client,
