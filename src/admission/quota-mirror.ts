@@ -55,8 +55,7 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
       newest.set(name, seen);
       backlog.keep(seen);
     } else if (counted > known.counted || returned > known.returned) {
-      known.counted = Math.max(known.counted, counted);
-      known.returned = Math.max(known.returned, returned);
+      raise(known, counted, returned);
       backlog.keep(known);
     }
   }

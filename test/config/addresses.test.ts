@@ -1,0 +1,53 @@
+// Where the stores and the service itself are: what DATABASE_URL, REDIS_URL and BASE_URL may say.
+import t from 'tap';
+import { problemsOf } from './problems.js';
+
+t.test('Redis is named alone, as a cluster or by its Sentinels', (t) => {
+  const one = 'redis+sentinel://:secret@one:26379,two/main';
+  for (const url of ['redis://a', 'rediss://a,rediss://b', 'redis+cluster://a', one, `${one}/2?sentinelPassword=x`]) {
+    t.strictSame(problemsOf({ REDIS_URL: url }), [], url);
+  }
+  for (const url of ['redis+sentinel://one', 'redis+sentinel://one/main/x', `redis://a,${one}`, 'redis+other://a']) {
+    t.match(problemsOf({ REDIS_URL: url }), [/^REDIS_URL must be/], url);
+  }
+  const wrong = [
+    'redis://:secret@a:99999',
+    'redis://a,redis://b:x',
+    'redis+sentinel://:secret@one:x/main',
+    'redis://a/x',
+  ];
+  for (const url of [...wrong, 'redis://:50%@a']) {
+    t.strictSame(problemsOf({ REDIS_URL: url }), ['REDIS_URL is not a valid URL, or a comma list of them'], url);
+  }
+  t.end();
+});
+
+t.test('a database that no driver could reach is a wrong configuration, and never quoted', (t) => {
+  for (const [url, problem] of [
+    ['postgres://me:secret@[/sluice', 'is not a valid URL'],
+    ['postgres://me:secret@db:99999/sluice', 'is not a valid URL'],
+    ['postgres://me:12/34@db/sluice', 'has a user or a password with one of / ? # in it: write them as %2F %3F %23'],
+    ['postgres://me:50%@db/sluice', 'has a % that is not percent-encoded: write it as %25'],
+  ] as const) {
+    t.strictSame(problemsOf({ DATABASE_URL: url }), [`DATABASE_URL ${problem}`], url);
+  }
+  for (const url of ['postgres://me:50%25@db:5432/sluice?sslmode=require', 'postgres:///sluice?host=/run/postgresql']) {
+    t.strictSame(problemsOf({ DATABASE_URL: url }), [], url);
+  }
+  t.end();
+});
+
+t.test('addresses are made of BASE_URL by what is put behind it', (t) => {
+  for (const url of [
+    'https://a.example/?x=1',
+    'https://a.example/#x',
+    'https://a.example?',
+    'https://a.example:99999',
+    'https://',
+  ]) {
+    t.strictSame(problemsOf({ BASE_URL: url }), ['BASE_URL must be an http or https URL, without ? and #'], url);
+  }
+  for (const url of ['https://a.example', 'HTTP://[::1]:8080/scan/'])
+    t.strictSame(problemsOf({ BASE_URL: url }), [], url);
+  t.end();
+});
