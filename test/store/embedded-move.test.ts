@@ -90,6 +90,8 @@ t.test('what cannot be loaded stops the start, and the old folder stays whole', 
   const { dataDirectory, root } = await madeBefore(t, async (sql) => {
     await sql`CREATE TABLE odd (id int CHECK (current_setting('server_version_num')::int < 180000))`;
     await sql`INSERT INTO odd VALUES (1)`;
+    // More than the pipe between them takes comes behind it: the program that reads dies first, and the other one of that.
+    await sql`CREATE TABLE odd_rest AS SELECT generate_series(1, 300000)`;
   });
   await t.rejects(startEmbedded({ dataDirectory }), {
     name: 'StoreError',

@@ -289,9 +289,9 @@ async function pour(older: string, socketDirectory: string): Promise<void> {
     const loads = [...at(SOCKET_PORT, ROLE), '-X', '-q', '-1', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null'];
     const load = spawn(join(older, 'psql'), loads, { env, stdio: ['pipe', 'ignore', 'pipe'] });
     const problems = await Promise.all([
-      problemOf('pg_dump', dump),
+      // Of its end the other two die; their own end is an end of the input for it.
       problemOf('psql', load),
-      // When one of them ends early, the message of the other one is of no use.
+      problemOf('pg_dump', dump),
       pipeline(dump.stdout, load.stdin).then(
         () => null,
         (error: unknown) => messageOfError(error),
