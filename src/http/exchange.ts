@@ -24,11 +24,8 @@ export interface BodySink {
   take(bytes: Buffer, isLast: boolean): void;
   /** The body was not there in the time that `Exchange.dueMs` says. */
   onDue?(): void;
-}
-
-/** Hears that the client has left, or, with a Failure, that it is there and its body can't be had, because there was no memory for it. */
-export interface GoneListener {
-  onLost(reason: Error): void;
+  /** The client has left before its answer, or, with a Failure, it is there and its body can't be had, because there was no memory for it. */
+  onLost?(reason: Error): void;
 }
 
 export interface ExchangeHost {
@@ -74,7 +71,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   #isEnded = false;
   #isGone = false;
   #abortion: AbortController | null = null;
-  #goneListener: GoneListener | null = null;
   /** All of the answer was sent but its last byte. */
   #isButOneByte = false;
   /** Goes on with an answer in pieces. */
@@ -151,18 +147,15 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     return this.#abortion.signal;
   }
 
-  /** The same for less: calls the listener, with the reason that the signal would have, until it is taken off. One at a time. */
-  onGone(listener: GoneListener | null): void {
-    this.#goneListener = listener;
-    if (this.#isGone) listener?.onLost(gone());
-    else if (this.#lost !== null) listener?.onLost(this.#lost);
-  }
-
   // Its body.
 
-  /** Delivers the body to the sink, from its first byte; until then the socket is held back. */
+  /** Delivers the body to the sink, from its first byte; until then the socket is held back. It hears at once where there is nothing to come any more. */
   receive(sink: BodySink): void {
-    if (this.#lost !== null) return;
+    const reason = this.#isGone ? gone() : this.#lost;
+    if (reason !== null) {
+      sink.onLost?.(reason);
+      return;
+    }
     this.#mode = 'received';
     this.#sink = sink;
     const kept = this.#kept;
@@ -289,7 +282,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     }
     this.#forgetBody();
     this.#lost = bodiesFull();
-    this.#goneListener?.onLost(this.#lost);
   }
 
   #forgetKept(): void {
@@ -419,17 +411,17 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#host.read.remove(this);
+    const sink = this.#sink;
     if (this.#mode !== 'received' || !this.#isWhole) this.#forgetBody();
     this.#wake?.();
     if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);
     this.#heldBytes = 0;
     this.#isGone = !isSent;
-    const listener = this.#goneListener;
     if (this.#isGone) {
       this.#abortion?.abort(gone());
-      listener?.onLost(gone());
+      sink?.onLost?.(gone());
     }
-    this.#goneListener = null;
+    this.#sink = null;
     this.#host.ended(this, isSent ? (this.#reply?.status ?? null) : null);
   }
 }

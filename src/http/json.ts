@@ -125,16 +125,14 @@ export async function receiveBytes(exchange: Exchange, limitBytes: number): Prom
       if (settled) return;
       settled = true;
       clock.stop();
-      exchange.onGone(null);
       act();
     };
     const clock = createClock(JSON_BODY_MS, () => {
       settle(() => reject(new Failure('uploadTooSlow', `${JSON_BODY_MS} ms`)));
     });
     clock.start();
-    exchange.onGone({ onLost: (reason) => settle(() => reject(reason)) });
-    if (settled) return;
     exchange.receive({
+      onLost: (reason) => settle(() => reject(reason)),
       take(chunk, isLast) {
         if (settled) return;
         bytes += chunk.length;

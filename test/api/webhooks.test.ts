@@ -161,7 +161,7 @@ onNodes({ env }, async (t, { one, other }) => {
     await receiver.until(begin + 7);
     t.equal(receiver.messages.at(-1)?.id, `msg_${first?.id}`, 'sent again under its own id');
     const { accessToken: token } = await signIn(one.url);
-    const more = Array.from({ length: 210 }, () => hooks(one, 'POST', `/${id}/deliveries/${id}/retry`, { token }));
+    const more = Array.from({ length: 300 }, () => hooks(one, 'POST', `/${id}/deliveries/${id}/retry`, { token }));
     t.match(
       (await Promise.all(more)).find(({ status }) => status === 429)?.body,
       { error: 'Too many requests', message: 'At most 200 at once, then one every 2 seconds' },

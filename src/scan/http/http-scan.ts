@@ -1,6 +1,6 @@
 // A scan that comes by HTTP: the body of an exchange in, the six fields or an error out.
 import { Failure } from '../../errors.js';
-import type { BodySink, Exchange, GoneListener } from '../../http/exchange.js';
+import type { BodySink, Exchange } from '../../http/exchange.js';
 import type { Reply } from '../../http/wire.js';
 import { REFUSED_NAME_MS } from '../../limits.js';
 import { Scan, type ScanParts } from '../scan.js';
@@ -15,7 +15,7 @@ export interface FormSettings {
   readonly onSurprise: (exchange: Exchange, error: unknown) => void;
 }
 
-export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener {
+export class HttpScan extends Scan implements FormTarget, BodySink {
   protected readonly limitBytes: number;
   readonly #exchange: Exchange;
   readonly #settings: FormSettings;
@@ -35,9 +35,6 @@ export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener
 
   protected receive(): void {
     const exchange = this.#exchange;
-    // It may have happened while the caller was looked up.
-    exchange.onGone(this);
-    if (this.isDecided) return;
     const { body } = exchange;
     const reader = openReader(exchange, this, this.#settings.takes);
     this.#reader = reader;
