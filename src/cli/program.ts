@@ -112,7 +112,7 @@ function addScanCommand(program: Command, env: NodeJS.ProcessEnv, finish: (exitC
   program
     .command('scan')
     .description('scan files and folders of this machine, here or by a server')
-    .argument('<path...>', 'files and folders')
+    .argument('<path...>', 'files and folders; -: standard input')
     .option('--json', 'print one JSON document', false)
     .option('--infected-only', 'print infected files alone, and the summary', false)
     .option('--server <url>', 'upload them to this server, several at a time')

@@ -80,7 +80,7 @@ export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScan
       options.skip(entry.path, entry.reason);
       continue;
     }
-    const needed = entry.kind === 'file' && entry.sizeBytes <= fileLimitBytes ? entry.sizeBytes : 0;
+    const needed = bytesNeeded(entry, fileLimitBytes);
     await roomFor(needed);
     if (signal.aborted) return;
     const release = (): void => {
@@ -91,6 +91,12 @@ export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScan
     reportInTurn(examine(entry, examiner, release));
   }
   await Promise.race([last, aborted(signal)]);
+}
+
+/** Memory for its content, at most. */
+function bytesNeeded(entry: Entry, fileLimitBytes: number): number {
+  if (entry.kind === 'input') return fileLimitBytes;
+  return entry.kind === 'file' && entry.sizeBytes <= fileLimitBytes ? entry.sizeBytes : 0;
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
@@ -111,21 +117,16 @@ async function examine(
     return { path: entry.path, sizeBytes, sha256: null, durationMs: null, finding };
   };
   if (entry.kind === 'failed') return unread(null, { kind: 'failed', reason: entry.reason });
-  const { path, sizeBytes } = entry;
-  const { fileLimitBytes } = examiner;
-  if (sizeBytes > fileLimitBytes) {
-    return unread(sizeBytes, { kind: 'incomplete', reason: `larger than ${fileLimitBytes / 1024 / 1024} MB` });
-  }
-
-  let sha256: string;
-  let bytes: Uint8Array<SharedArrayBuffer>;
+  const { path } = entry;
+  const foundBytes = entry.kind === 'file' ? entry.sizeBytes : null;
+  let content: FileContent;
   try {
-    const content = await readContent(path, sizeBytes, entry.followLink);
-    if (content.kind === 'incomplete') return unread(sizeBytes, content);
-    ({ sha256, bytes } = content);
+    content = await readEntry(entry, examiner.fileLimitBytes);
   } catch (error) {
-    return unread(sizeBytes, { kind: 'failed', reason: reasonOf(error) });
+    return unread(foundBytes, { kind: 'failed', reason: reasonOf(error) });
   }
+  if (content.kind === 'incomplete') return unread(foundBytes, content);
+  const { sha256, bytes, sizeBytes } = content;
   // Without content there is nothing that could match, and nothing that was not looked at.
   if (sizeBytes === 0) return { ...unread(0, { kind: 'clean', notices: [] }), sha256 };
 
@@ -256,10 +257,15 @@ function fileJson({ path, sizeBytes, sha256, durationMs, finding }: FileReport) 
 
 /** Paths are bytes: a name that is not UTF-8 must not hide a file. */
 export type Entry =
+  /** Standard input: nobody knows how much that is. */
+  | { readonly kind: 'input'; readonly path: Buffer }
   | { readonly kind: 'file'; readonly path: Buffer; readonly sizeBytes: number; readonly followLink: boolean }
   /** In a folder, but neither a file nor a folder. */
   | { readonly kind: 'skipped'; readonly path: Buffer; readonly reason: string }
   | { readonly kind: 'failed'; readonly path: Buffer; readonly reason: string };
+
+/** In the place of a path. A file of that name is `./-`. */
+export const STANDARD_INPUT = '-';
 
 /**
  * A link that is named on the command line is followed, one inside a folder is not. At any moment one list of names per level
@@ -268,6 +274,10 @@ export type Entry =
 export async function* walk(paths: readonly string[]): AsyncGenerator<Entry> {
   for (const name of paths) {
     const path = Buffer.from(name);
+    if (name === STANDARD_INPUT) {
+      yield { kind: 'input', path };
+      continue;
+    }
     const found = await attempt(() => stat(path));
     if (!found.ok) yield { kind: 'failed', path, reason: found.reason };
     else if (found.value.isDirectory()) yield* walkFolder(path);
@@ -341,6 +351,37 @@ export type FileContent =
 
 /** Bytes hashed at one go, so that a large file doesn't hold up the thread that feeds the others. */
 const SLICE_BYTES = 4 * 1024 * 1024;
+
+/** Rejects with the system's error. */
+async function readEntry(entry: Extract<Entry, { kind: 'input' | 'file' }>, limitBytes: number): Promise<FileContent> {
+  if (entry.kind === 'input') return await readInput(limitBytes);
+  const { path, sizeBytes, followLink } = entry;
+  return sizeBytes > limitBytes ? tooLarge(limitBytes) : await readContent(path, sizeBytes, followLink);
+}
+
+function tooLarge(limitBytes: number): FileContent {
+  return { kind: 'incomplete', reason: `larger than ${limitBytes / 1024 / 1024} MB` };
+}
+
+/** All of it is one content. */
+async function readInput(limitBytes: number): Promise<FileContent> {
+  const chunks: Buffer[] = [];
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > limitBytes) return tooLarge(limitBytes);
+    hash.update(chunk);
+    chunks.push(chunk);
+  }
+  const bytes = new Uint8Array(new SharedArrayBuffer(sizeBytes));
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return { kind: 'read', bytes, sizeBytes, sha256: hash.digest('hex') };
+}
 
 /**
  * Reads at most the size that the file had when it was found: memory was set aside for that. Rejects with the system's error.

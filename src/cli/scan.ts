@@ -9,7 +9,16 @@ import { makeFolder } from '../paths.js';
 import { createServerExaminer, ServerRefuses, startEngineExaminer } from './examiners.js';
 import { createOutput, EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, escapePath, escapeText, untilSignal } from './output.js';
 import { createProgress, type Progress } from './progress.js';
-import { type Examiner, type FileReport, jsonFormat, type Summary, scanFiles, textFormat, walk } from './scan-files.js';
+import {
+  type Examiner,
+  type FileReport,
+  jsonFormat,
+  STANDARD_INPUT,
+  type Summary,
+  scanFiles,
+  textFormat,
+  walk,
+} from './scan-files.js';
 import { findServiceOfScan } from './service-place.js';
 
 export interface ScanCommand {
@@ -58,6 +67,10 @@ async function openExaminer(
 ): Promise<OpenedExaminer | null> {
   const { stop, progress, note } = around;
   const { server } = command;
+  if (command.paths.filter((path) => path === STANDARD_INPUT).length > 1) {
+    note('- is standard input, which can be read once: name it once');
+    return null;
+  }
   if (server === null && command.key !== null) {
     note('--key is for --server, which is not given');
     return null;

@@ -84,6 +84,25 @@ t.test('an infected file, and one deep inside archives: their names and exit cod
   t.equal(ended.code, 1);
 });
 
+t.test('- is standard input, as one content', async (t) => {
+  const path = folder(t, { '-': 'a file of that name' });
+  const env = { SIGNATURES_DIR: ownSignaturesDirectory, SCAN_MAX_SIZE_MB: '11' };
+  const piped = (input: Content, args: readonly string[] = ['-']): Promise<Ended> =>
+    start(t, mainPath, ['scan', ...args], { cwd: path, env, input }).ended;
+  t.match(await piped(eicar()), { code: 1, stdout: /^-: INFECTED / });
+  t.match(await piped('clean', ['-', './-']), {
+    code: 0,
+    stdout: /^-: CLEAN\n\.\/-: CLEAN\n\nScanned 2 files: 2 clean/,
+  });
+  t.match(await piped(''), { code: 0, stdout: /^-: CLEAN\n/ });
+  t.match(await piped(Buffer.alloc(11 * 1024 * 1024 + 1)), { code: 2, stdout: /^-: INCOMPLETE larger than 11 MB\n/ });
+  t.match(await piped(eicar(), ['-', '-']), { code: 2, stderr: /can be read once: name it once/ });
+  const { files } = Object(JSON.parse((await piped(Buffer.alloc(200_000), ['--json', '-'])).stdout));
+  t.match(files, [
+    { path: '-', sizeInBytes: 200_000, sha256: createHash('sha256').update(Buffer.alloc(200_000)).digest('hex') },
+  ]);
+});
+
 t.test('SCAN_MAX_SIZE_MB says how large a file may be', async (t) => {
   const path = folder(t, { large: '', small: 'hello' });
   truncateSync(join(path, 'large'), 11 * 1024 * 1024 + 1);
