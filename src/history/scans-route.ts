@@ -265,6 +265,8 @@ const columns: readonly (readonly [string, (row: ScanRow) => string | number | n
   ['notices', ({ notices }) => notices.join(' ')],
   ['protocol', ({ protocol }) => protocol],
   ['metadata', ({ metadata }) => metadata],
+  ['url', ({ url }) => url],
+  ['keyUuid', ({ keyId }) => keyId],
 ];
 
 const csvColumns: readonly string[] = columns.map(([name]) => name);

@@ -35,9 +35,9 @@ t.test('each scan says by what it came; ICAP also for whom', async (t) => {
   t.equal((await ask(`${server.url}/web/scans/stats?protocol=smtp`, { headers: me })).status, 400);
   const csv = await fetch(`${server.url}/web/scans/stats/export?protocol=icap`, { headers: me });
   const [head = '', ...lines] = (await csv.text()).trimEnd().split('\r\n');
-  t.match(head, /,protocol,metadata$/);
+  t.match(head, /,protocol,metadata,url,keyUuid$/);
   t.equal(lines.length, 2);
-  t.match(lines[1], /,icap,"\{""clientIp"":""192\.0\.2\.7"",""user"":""Local:\/\/anna""\}"$/);
+  t.match(lines[1], /,icap,"\{""clientIp"":""192\.0\.2\.7"",""user"":""Local:\/\/anna""\}",,$/);
 });
 
 t.test('what a client says of the one whom it asks for', async (t) => {
