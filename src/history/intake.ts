@@ -56,25 +56,23 @@ export function createIntake(options: IntakeOptions) {
     const ended = turn;
     turn = null;
     if (ended === null || ended.records.length === 0) return;
-    if (writeNow(ended)) spare = ended;
-    else aside.add(ended);
-  }
-
-  /** The ordinary case: nobody waits, a file is open and the disk is quick. */
-  function writeNow(ended: Turn): boolean {
     const startedMs = performance.now();
-    const segment = segments.open();
-    if (aside.writing !== null || startedMs < aside.untilMs || segment === null) return false;
-    const fromBytes = segment.endBytes;
-    const isWritten = appendNow(segment, ended.memory.subarray(0, ended.endBytes), ended.records.length);
+    // The ordinary case: nobody waits, a file is open and the disk is quick.
+    const segment = aside.writing === null && startedMs >= aside.untilMs ? segments.open() : null;
+    const fromBytes = segment?.endBytes ?? 0;
+    const bytes = ended.memory.subarray(0, ended.endBytes);
+    const isWritten = segment !== null && appendNow(segment, bytes, ended.records.length);
     const endedMs = performance.now();
     if (endedMs - startedMs > SLOW_WRITE_MS) aside.untilMs = endedMs + ASIDE_MS;
-    if (!isWritten) return false;
+    if (!isWritten) {
+      aside.add(ended);
+      return;
+    }
     aside.isFailing = false;
     tellWritten(options, ended, segment, fromBytes);
     ended.records = [];
     ended.endBytes = 0;
-    return true;
+    spare = ended;
   }
 
   return {
