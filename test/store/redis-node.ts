@@ -82,7 +82,7 @@ export async function setUp(t: Subtest, server: PostgresServer) {
   const { userId } = user;
   const key = await createKey(sql, { userId, name: 'one' });
   // A test that reaches over the end of an hour would count two.
-  await enoughOfTheHour(10_000);
+  await enoughOfTheHour();
   return { sql, userId, keyId: key.keyId, keyHash: hashOfKey(key.value) };
 }
 

@@ -373,9 +373,11 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
       try {
         await within(tryWrites(client, name), answerMs);
       } catch (error) {
-        // What Redis itself says is newer than why a connection failed.
-        const why = isReply(error) ? messageWithoutAddress(error) : (reason ?? messageWithoutAddress(error));
-        if (state.kind === 'away') state = { kind: 'away', why };
+        if (state.kind === 'away') {
+          // What Redis itself says is newer than why a connection failed; what the driver says without a connection is no reason.
+          const isKnown = !isReply(error) && (reason !== null || client.status !== 'ready');
+          state = { kind: 'away', why: isKnown ? (reason ?? state.why) : messageWithoutAddress(error) };
+        }
         if (isReply(error)) heardMs = performance.now();
         if (performance.now() - heardMs < SILENCE_MS) continue;
         heardMs = performance.now();
