@@ -1,5 +1,6 @@
 // The HTTP server: a library listening, every request as an exchange, stopping without cutting anybody off.
 import { performance } from 'node:perf_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Share } from '../door.js';
 import { REST_AFTER_MS } from '../limits.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
@@ -240,7 +241,11 @@ export async function startServer(options: ServerOptions) {
       isStopping = true;
       requests.changed();
       const hasNoConnection = (): boolean => accepting.connections() === 0;
-      if (graceMs > 0) await requests.until(hasNoConnection, accepting.silenceMs());
+      if (graceMs > 0) {
+        await requests.until(hasNoConnection, accepting.silenceMs());
+        // Where this process stood still, that time is over before what came meanwhile is read.
+        await nextTurn();
+      }
       await requests.until(() => requests.count === 0, graceMs);
       clearInterval(resuming);
       listening.close();
