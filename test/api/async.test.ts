@@ -11,6 +11,7 @@ import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY } from '../fixtures/server.js';
 import { ask } from '../fixtures/sign-in.js';
+import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { formOf, upload } from '../fixtures/upload.js';
 
@@ -37,7 +38,8 @@ const env = {
 const Page = z.object({ content: z.array(Scan) });
 const Listed = Page.extend({ next: z.string().nullable() });
 
-onNodes({ env }, async (t, { one, other }) => {
+onNodes({ env }, async (t, { one, other, database }) => {
+  const { sql } = await open(t, database);
   const withKey = (key = API_KEY) => ({ headers: { 'X-API-KEY': key } });
 
   t.test('a file is accepted, and its verdict is at its address on any node', async (t) => {
@@ -200,17 +202,21 @@ onNodes({ env }, async (t, { one, other }) => {
       const connections = await Promise.all(Array.from({ length: BURST }, () => openRaw(one.port)));
       const request = (id: string) =>
         scanRequest(filePart(Buffer.alloc(60_000, id)), { 'Idempotency-Key': id, Prefer: 'respond-async' });
-      // All of it is there when the process goes on, and is read before the first key is found.
-      process.kill(one.serverPid(), 'SIGSTOP');
-      await Promise.all(connections.map((connection, index) => connection.send(request(`burst-${index}`))));
-      process.kill(one.serverPid(), 'SIGCONT');
+      await sql.transaction('readCommitted', async (tx) => {
+        await tx`LOCK TABLE kept_answers`;
+        // All of it is there when the process goes on, and is read before this is answered; no key is found meanwhile.
+        process.kill(one.serverPid(), 'SIGSTOP');
+        await Promise.all(connections.map((connection, index) => connection.send(request(`burst-${index}`))));
+        process.kill(one.serverPid(), 'SIGCONT');
+        t.equal((await fetch(`${one.url}/livez`)).status, 200);
+      });
       const answers = await Promise.all(connections.map((connection) => connection.answer()));
       const others = answers.filter((answer) => answer?.status !== 202);
       t.strictSame(
         others.filter((answer) => answer?.status !== 503),
         [],
       );
-      // uWebSockets.js has read all of them by then; node:http leaves what has no room in the kernel.
+      // uWebSockets.js reads all of them; node:http leaves what has no room in the kernel.
       const lost = answers.findIndex((answer) => answer?.body.includes('Too many request bodies at once'));
       if (process.env['HTTP_SERVER'] !== 'node') t.not(lost, -1);
       const refused = lost >= 0 ? lost : answers.findIndex((answer) => answer?.status === 503);
