@@ -1,7 +1,7 @@
 // Several processes on one port: one that comes later gets as many connections as the others have, and none is lost while a process is killed or replaced.
 import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { createConnection, type Socket } from 'node:net';
+import { createConnection } from 'node:net';
 import t, { type Test } from 'tap';
 import { startBusyServer } from '../fixtures/busy-server.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -11,6 +11,8 @@ import type { TestServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 
 const LIVE = 'GET /livez HTTP/1.1\r\nHost: a\r\n\r\n';
+/** A connection that is silent for 8 s may be ended. */
+const ASK_AGAIN_MS = 1_000;
 /** As /proc/net/tcp writes it. */
 const ESTABLISHED = '01';
 
@@ -27,13 +29,16 @@ async function listening(server: TestServer, count: number): Promise<void> {
   await until(() => server.output().split('"msg":"listening"').length > count);
 }
 
-/** Resolves when it has an answer. */
-async function open(t: Test, { port }: TestServer): Promise<Socket> {
+/** Resolves when it has an answer; it goes on asking, so that it is kept. */
+async function open(t: Test, { port }: TestServer): Promise<void> {
   const socket = createConnection(port, '127.0.0.1').on('error', () => undefined);
-  t.teardown(() => socket.destroy());
+  const asking = setInterval(() => socket.write(LIVE), ASK_AGAIN_MS);
+  t.teardown(() => {
+    clearInterval(asking);
+    socket.destroy();
+  });
   socket.write(LIVE);
   await once(socket, 'data');
-  return socket;
 }
 
 /** How many connections each of the server's processes has. */
