@@ -251,7 +251,7 @@ virusfilter:scanner = clamav
 virusfilter:socket path = $socket
 virusfilter:scan on open = yes
 END
-  start smbd smbd -F --no-process-group -s "$work/smb.conf"
+  start smbd setsid smbd -F --no-process-group -s "$work/smb.conf"
   open 10446
   for name in clean infected; do
     said=$(cd "$work/smb" && smbclient //127.0.0.1/share -p 10446 -N -s "$work/smb.conf" -c "get $name" 2>&1 || true)
