@@ -90,11 +90,11 @@ function leases(sql: Sql) {
     /** What is due at the endpoint: of each scan the first that is not over. */
     async due(webhookId: string, count: number): Promise<readonly Delivery[]> {
       return await sql<Delivery[]>`
-        SELECT number::float8 AS number, id, scan_id AS "scanId", event, attempts FROM webhook_deliveries d
+        SELECT d.number::float8 AS number, id, scan_id AS "scanId", event, attempts FROM webhook_deliveries d
         WHERE webhook_id = ${webhookId} AND state = 'waiting' AND next_at <= now()
-          AND NOT EXISTS (SELECT 1 FROM webhook_deliveries e
-            WHERE e.webhook_id = d.webhook_id AND e.scan_id = d.scan_id AND e.state = 'waiting' AND e.number < d.number)
-        ORDER BY next_at, number LIMIT ${count}`;
+          AND NOT EXISTS (SELECT FROM webhook_deliveries e
+            WHERE e.scan_id = d.scan_id AND (e.webhook_id = d.webhook_id AND e.state = 'waiting' AND e.number < d.number) IS TRUE OFFSET 0)
+        ORDER BY next_at, d.number LIMIT ${count}`;
     },
     async release(webhookId: string): Promise<void> {
       await sql`UPDATE webhooks SET leased_until = '-infinity' WHERE id = ${webhookId}`;
@@ -161,7 +161,7 @@ function shown(sql: Sql, sqlOf: SqlOf) {
         FROM webhook_deliveries
         WHERE webhook_id = ${webhookId} AND user_id = ${userId} AND (${state}::text IS NULL OR state = ${state})
           AND (${before}::bigint IS NULL OR number < ${before}::bigint)
-        ORDER BY number DESC LIMIT ${limit}`;
+        ORDER BY webhook_deliveries.number DESC LIMIT ${limit}`;
     },
     /** False: there is none of that id that is over. */
     async sendAgain(userId: string, webhookId: string, id: string): Promise<boolean> {

@@ -12,10 +12,12 @@ import {
   PAUSES_SECONDS,
 } from '../../src/webhooks/deliveries.js';
 import { Outbox, type SenderOptions } from '../../src/webhooks/sender.js';
-import { onEachStore } from '../fixtures/stores.js';
+import { onEachStore, open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 
 const KEY = Buffer.alloc(32, 7);
+
+const BURST = 2_000;
 
 function partsOf({ requests, sql }: Postgres) {
   const deliveries = createDeliveries(requests('webhooks'), requests);
@@ -215,6 +217,36 @@ onEachStore(async (t, store) => {
       t.same(state, { attempts: 8, count: 8 });
     },
   );
+
+  t.test('what is due is found among few rows, also when the database expects that nothing waits', async (t) => {
+    const target = await store.target(t);
+    const parts = partsOf(await open(t, target));
+    const { sql } = parts;
+    const user = await makeUser(parts);
+    const id = await makeEndpoint(parts, user, 'http://burst.example/');
+    await sql`ALTER TABLE webhook_deliveries SET (autovacuum_enabled = false)`;
+    await put(parts, user, id, BURST);
+    await sql`UPDATE webhook_deliveries SET state = 'delivered'`;
+    await sql`VACUUM FULL ANALYZE webhook_deliveries`;
+    await put(parts, user, id, BURST);
+    const rowsRead = async (): Promise<number> => {
+      const [row] = await sql<{ read: number }[]>`
+        SELECT (idx_tup_fetch + seq_tup_read)::float8 AS read FROM pg_stat_user_tables WHERE relname = 'webhook_deliveries'`;
+      return row?.read ?? 0;
+    };
+    const readByTen = async (
+      work: (deliveries: Parts['deliveries']) => Promise<readonly unknown[]>,
+    ): Promise<number> => {
+      const before = await rowsRead();
+      const own = await openPostgres(target);
+      for (let count = 0; count < 10; count += 1) t.equal((await work(partsOf(own).deliveries)).length, 64);
+      // A connection says what it has read when it ends. Those of before may say it now, too: a few thousand rows.
+      await own.close();
+      return (await until(async () => (await rowsRead()) >= before + 640 && (await rowsRead()))) - before;
+    };
+    t.ok((await readByTen(({ list }) => list(user, id, { state: null, before: null, limit: 64 }))) < 10 * BURST);
+    t.ok((await readByTen(({ due }) => due(id, 64))) < 10 * BURST);
+  });
 
   t.test('all attempts of three days have failed: it is switched off, and says so', async (t) => {
     const user = await makeUser(parts);
