@@ -10,12 +10,10 @@ import {
   type KeyRecord,
   type Ledger,
   type LedgerAnswer,
-  type QuotaHour,
   type QuotaState,
   quotaState,
   REMEMBERED_MAX,
   type UserAdmission,
-  usedOf,
   usedUnits,
   windowStart,
 } from './admission.js';
@@ -86,7 +84,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     refuse: (userId) => refusals.count(userId, windowStart(Math.floor(clock() / 1000))),
     admitUser: ({ userId, hourlyLimit }) => admitUser(takes, userId, hourlyLimit),
     giveBack: (userId, windowStartSeconds, keyId) => units.giveBack(userId, windowStartSeconds, keyId),
-    quotaOf: (user) => quotaOf(ledger, fills, user, windowStart(Math.floor(clock() / 1000))),
+    quotaOf: (user) => quotaOf(ledger, hours, fills, user),
     async revoke({ userId, keyHash }) {
       owners.forget(keyHash);
       await ledger.revoke(userId, keyHash).catch(unavailable);
@@ -301,9 +299,9 @@ async function takeForUser(
 
 async function quotaOf(
   ledger: Ledger,
+  hours: QuotaHours,
   fills: Fills,
   { userId, hourlyLimit }: { readonly userId: string; readonly hourlyLimit: number },
-  windowStartSeconds: number,
 ): Promise<QuotaState> {
   try {
     const known = await ledger.look(userId);
@@ -313,13 +311,8 @@ async function quotaOf(
   } catch (error) {
     if (!(error instanceof StoreAway)) throw error;
   }
-  return quotaInHours(hourlyLimit, await fills.readHours(userId), windowStartSeconds);
-}
-
-/** What Postgres knows of it, for a ledger that is away. */
-function quotaInHours(limit: number, hours: readonly QuotaHour[], windowStartSeconds: number): QuotaState {
-  const hour = hours.find((each) => each.keyId === undefined && each.windowStartSeconds === windowStartSeconds);
-  return quotaState(limit, hour === undefined ? 0 : usedOf(hour), windowStartSeconds);
+  const { used, windowStartSeconds } = await guarded(hours.present(userId));
+  return quotaState(hourlyLimit, used, windowStartSeconds);
 }
 
 function unavailable(error: unknown): never {

@@ -188,7 +188,6 @@ export function createFills({ ledger, findKey, hours, limitOf }: FillParts) {
       await ledger.fill(userId, token, { key: null, hourlyLimit: limit ?? hourlyLimit, hours: known });
       return limit ?? hourlyLimit;
     },
-    readHours,
   };
 }
 

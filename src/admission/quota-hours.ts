@@ -123,6 +123,14 @@ function createHourReads(sql: Sql, { ofUsers, ofKeys, thisHour, isCurrent }: Hou
         UNION ALL SELECT ${ofKeys.columns} FROM key_hours WHERE ${isCurrent}`;
       return rows.map(hourOf);
     },
+    /** What the user has used in this hour of Postgres's clock. */
+    async present(userId: string): Promise<Pick<UsedHour, 'windowStartSeconds' | 'used'>> {
+      const [hour] = await sql<Pick<UsedHour, 'windowStartSeconds' | 'used'>[]>`
+        SELECT hour::float8 AS "windowStartSeconds", coalesce(mirrored - returned + direct - direct_returned, 0) AS used
+        FROM (SELECT ${thisHour} AS hour) AS present LEFT JOIN quota_hours q ON q.user_id = ${userId} AND q.window_start = hour`;
+      if (hour === undefined) throw new Error('The hour that Postgres has is not there');
+      return hour;
+    },
     /** What the user has used and was refused in each hour of the last day, the oldest first. */
     async lastDay(userId: string): Promise<UsedHour[]> {
       return await sql<UsedHour[]>`

@@ -37,6 +37,9 @@ onEachStore(async (t, store) => {
       refusals.count(nobody, windowStartSeconds);
       await refusals.flush();
     }
+    // The next hour may have just begun.
+    const present = await hours.present(userId);
+    t.equal(present.used, present.windowStartSeconds === windowStartSeconds ? 1 : 0);
     const day = await hours.lastDay(userId);
     t.equal(day.length, 24);
     const from = day.findIndex((hour) => hour.windowStartSeconds === windowStartSeconds);

@@ -1,6 +1,7 @@
 // A look at what is left of the hour takes nothing, on every kind of ledger and while it is away.
 import { hashOfKey } from '../../src/store/keys.js';
 import { StoreAway } from '../../src/store/store-error.js';
+import { createHours } from '../fixtures/accounts.js';
 import { newUser, nodesAt, onEachLedger, SOON_MS } from './harness.js';
 
 const HOUR_SECONDS = 3600;
@@ -23,7 +24,7 @@ onEachLedger(async (t, ledgerAt) => {
     t.match(await store.quotaOf(user), { remaining: 3, resetEpochSeconds: resetEpochSeconds + HOUR_SECONDS });
   });
 
-  t.test('while the ledger is away the look is at what Postgres knows', async (t) => {
+  t.test("while the ledger is away the look is at what Postgres knows, in the hour of Postgres's clock", async (t) => {
     const userId = newUser();
     const away = (): never => {
       throw new StoreAway(new Error(hashOfKey('')));
@@ -31,9 +32,16 @@ onEachLedger(async (t, ledgerAt) => {
     const make = nodesAt(t, ledgerAt);
     const clock = { nowMs: SOON_MS };
     const ledger = ledgerAt(() => clock.nowMs);
-    const { store } = make(async () => null, clock, { ...ledger, take: async () => away(), look: async () => away() });
+    const hours = createHours(() => clock.nowMs + HOUR_SECONDS * 1000);
+    const { store } = make(
+      async () => null,
+      clock,
+      { ...ledger, take: async () => away(), look: async () => away() },
+      hours,
+    );
     const user = { userId, hourlyLimit: 3 };
     await store.admitUser(user);
-    t.match(await store.quotaOf(user), { limit: 3, remaining: 2 });
+    const resetEpochSeconds = SOON_MS / 1000 - ((SOON_MS / 1000) % HOUR_SECONDS) + 2 * HOUR_SECONDS;
+    t.strictSame(await store.quotaOf(user), { limit: 3, remaining: 2, resetEpochSeconds });
   });
 });
