@@ -113,7 +113,8 @@ class Requests implements ExchangeHost, TimerOwner {
       };
     });
     this.#waiting.add(look);
-    await endsWithin(met, limitMs);
+    // Where this process stood still, the time is over before what came meanwhile is read.
+    if (!(await endsWithin(met, limitMs))) await nextTurn();
     this.#waiting.delete(look);
   }
 }
@@ -241,11 +242,7 @@ export async function startServer(options: ServerOptions) {
       isStopping = true;
       requests.changed();
       const hasNoConnection = (): boolean => accepting.connections() === 0;
-      if (graceMs > 0) {
-        await requests.until(hasNoConnection, accepting.silenceMs());
-        // Where this process stood still, that time is over before what came meanwhile is read.
-        await nextTurn();
-      }
+      if (graceMs > 0) await requests.until(hasNoConnection, accepting.silenceMs());
       await requests.until(() => requests.count === 0, graceMs);
       clearInterval(resuming);
       listening.close();

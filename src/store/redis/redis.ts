@@ -357,9 +357,8 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
   function away(error: unknown): void {
     if (state.kind !== 'up') return;
     restMs = restAfter(performance.now() - state.sinceMs, restMs);
-    const why = messageWithoutAddress(error);
-    state = { kind: 'away', why };
-    onProblem(`Redis is away, keys and quota are served from Postgres: ${why}`);
+    state = { kind: 'away', why: messageWithoutAddress(error) };
+    onProblem(`Redis is away, keys and quota are served from Postgres: ${state.why}`);
     void comeBack();
   }
 
@@ -373,11 +372,10 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
       try {
         await within(tryWrites(client, name), answerMs);
       } catch (error) {
-        if (state.kind === 'away') {
-          // What Redis itself says is newer than why a connection failed; what the driver says without a connection is no reason.
-          const isKnown = !isReply(error) && (reason !== null || client.status !== 'ready');
-          state = { kind: 'away', why: isKnown ? (reason ?? state.why) : messageWithoutAddress(error) };
-        }
+        // What Redis itself says is newer than why a connection failed; what the driver says without a connection is no reason.
+        const isNew = isReply(error) || (reason === null && client.status === 'ready');
+        const why = isNew ? messageWithoutAddress(error) : reason;
+        if (state.kind === 'away') state = { kind: 'away', why: why ?? state.why };
         if (isReply(error)) heardMs = performance.now();
         if (performance.now() - heardMs < SILENCE_MS) continue;
         heardMs = performance.now();
