@@ -14,6 +14,7 @@ import {
   DRAIN_TURN_MS,
   DRAIN_TURN_READS,
 } from '../limits.js';
+import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 
 /** A request that was refused before all of its body was there. */
 export interface Drained {
@@ -114,13 +115,13 @@ interface DrainTerms {
 }
 
 /** The rest of one body. */
-export class Drain {
+export class Drain implements TimerOwner {
   readonly party: string;
   readonly #owner: Drained;
   readonly #drains: Drains;
   readonly #isShort: boolean;
   #bytes = 0;
-  #silence: NodeJS.Timeout | null = null;
+  readonly #silence = new CoarseTimer(this);
   readonly #end: NodeJS.Timeout;
 
   constructor(owner: Drained, drains: Drains, { party, isShort, withinMs }: DrainTerms) {
@@ -141,26 +142,24 @@ export class Drain {
   }
 
   #wait(): void {
-    this.#stopSilence();
+    this.#silence.stop();
     this.#owner.pauseBody();
     this.#drains.wait(this);
   }
 
   resume(): void {
     this.#owner.resumeBody();
-    if (this.#silence === null) this.#silence = setTimeout(() => this.#owner.endDrain(), DRAIN_SILENCE_MS);
-    else this.#silence.refresh();
+    this.#silence.start(DRAIN_SILENCE_MS);
+  }
+
+  onDue(): void {
+    this.#owner.endDrain();
   }
 
   stop(): void {
-    this.#stopSilence();
+    this.#silence.stop();
     clearTimeout(this.#end);
     this.#drains.forget(this);
-  }
-
-  #stopSilence(): void {
-    if (this.#silence !== null) clearTimeout(this.#silence);
-    this.#silence = null;
   }
 }
 

@@ -1,4 +1,5 @@
 // What is read of bodies behind a refusal: at a bounded rate, in turn by address; and nothing of a large one behind its whole answer.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { type Drain, type Drained, Drains } from '../../src/http/bodies.js';
 import { chooseLibrary, startServer } from '../../src/http/server.js';
@@ -7,11 +8,13 @@ import {
   DRAIN_BYTES,
   DRAIN_BYTES_PER_SECOND,
   DRAIN_SHORT_BYTES,
+  DRAIN_SILENCE_MS,
   DRAIN_TURN_MS,
   DRAIN_TURN_READS,
 } from '../../src/limits.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { openRaw } from '../fixtures/raw-http.js';
+import { until } from '../fixtures/until.js';
 
 /** What one read of a socket brings at most. */
 const READ_BYTES = 512 * 1024;
@@ -133,6 +136,23 @@ t.test('where little comes nobody waits, and each has an end', (t) => {
   t.ok(sender.isOver);
   sender.drain?.stop();
   t.end();
+});
+
+t.test('who is silent has the answer; that the process stood still is no silence', async (t) => {
+  const drains = new Drains(
+    (address) => address,
+    () => 0,
+  );
+  const sender = new Sender('192.0.2.1');
+  begin(drains, [sender]);
+  await nextTurn();
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * DRAIN_SILENCE_MS);
+  // Timers come before what is read, in each turn.
+  await nextTurn();
+  await nextTurn();
+  t.notOk(sender.isOver);
+  await until(() => sender.isOver);
+  sender.drain?.stop();
 });
 
 t.test('one that has left is not served, and takes no turn', (t) => {
