@@ -53,6 +53,13 @@ void Hang(const std::string& how, std::chrono::duration<double> how_long) {
   }
 }
 
+// A scan thread may not open the file, but look whether it is there.
+void Await(const std::string& how, const std::string& path) {
+  while (access(path.c_str(), F_OK) != 0) {
+    if (how == "sleep") std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 // Written to, so that it takes memory and not only addresses.
 void Leak(size_t megabytes) {
   void* lost = std::malloc(megabytes << 20);
@@ -110,6 +117,7 @@ std::optional<Order> OrderIn(std::string_view content) {
 
 //  crash segv | abort | stack | throw | exit   the process ends at once
 //  hang busy | sleep [SECONDS]                 without SECONDS for ever; with them the scan goes on afterwards
+//  await busy | sleep PATH                     the scan goes on when there is such a file
 //  leak MEGABYTES                              the scan goes on, the memory is lost
 //  map MEGABYTES                               takes address space: Fault.map.OK or Fault.map.ENOMEM
 //  fill MEGABYTES                              a file of this size stays in the temporary folder, the scan goes on
@@ -122,10 +130,11 @@ std::optional<Outcome> Carry(const Order& order, const std::string& temporary_di
   const std::string how = WordOf(order, 1, "");
   if (what == "crash") Crash(how);
   if (what == "hang") Hang(how, std::chrono::duration<double>(std::atof(WordOf(order, 2, "1e9").c_str())));
+  if (what == "await") Await(how, WordOf(order, 2, "/"));
   if (what == "leak") Leak(std::strtoul(how.c_str(), nullptr, 10));
   if (what == "fill") Fill(temporary_directory, std::strtoul(how.c_str(), nullptr, 10));
   if (what == "starve") Starve(std::strtoul(how.c_str(), nullptr, 10));
-  if (what == "hang" || what == "leak" || what == "fill" || what == "starve") return std::nullopt;
+  if (what == "hang" || what == "await" || what == "leak" || what == "fill" || what == "starve") return std::nullopt;
   if (what == "map") return Map(std::strtoul(how.c_str(), nullptr, 10));
   if (what == "fail") return Fail(std::atoi(how.c_str()));
   if (what == "name") return Outcome{CL_VIRUS, cl_strerror(CL_VIRUS), how};

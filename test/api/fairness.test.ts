@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { createKey } from '../../src/account/keys.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { newUser } from '../fixtures/dashboard.js';
-import { faultEnvironment, faulty } from '../fixtures/faults.js';
+import { faultEnvironment, faulty, holdScans } from '../fixtures/faults.js';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { openRaw } from '../fixtures/raw-http.js';
@@ -136,11 +136,12 @@ t.test('an account that wants all scan threads and the whole queue takes nothing
   await enoughOfTheHour(60_000);
   const key = await keyOfAnother();
   // Each keeps a core busy for seconds; the bytes make the contents differ. The first ones hold all threads, for as long as is looked at what the others get.
-  const slow = (count: number, seconds: number) =>
-    Array.from({ length: count }, () => upload(server.url, faulty(`hang busy ${seconds}`, String(Math.random()))));
-  const attack = slow(THREADS_SHARE, 9);
+  const { order, letGo } = holdScans(t, 'busy');
+  const slow = (count: number, what: string) =>
+    Array.from({ length: count }, () => upload(server.url, faulty(what, String(Math.random()))));
+  const attack = slow(THREADS_SHARE, order);
   await until(async () => (await server.metric('sluice_scans_running')) >= THREADS_SHARE);
-  attack.push(...slow(SHARE + 4, 1));
+  attack.push(...slow(SHARE + 4, 'hang busy 1'));
   await until(async () => (await server.metric('sluice_scans_waiting')) >= SHARE);
 
   for (let round = 0; round < 10; round += 1) {
@@ -155,6 +156,7 @@ t.test('an account that wants all scan threads and the whole queue takes nothing
   t.ok((await server.metric('sluice_scans_waiting')) > 0, 'the attack goes on');
   t.ok((await server.metric('sluice_scan_wait_seconds_count{class="stand_in"}')) > 0);
 
+  letGo();
   const answers = await Promise.all(attack);
   const served = answers.filter(({ status }) => status === 200);
   t.equal(served.length, THREADS_SHARE + SHARE, 'what the account may have of the queue is served, later');

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { REST_AFTER_MS } from '../../src/limits.js';
-import { faultEnvironment, faulty } from '../fixtures/faults.js';
+import { faultEnvironment, faulty, holdScans } from '../fixtures/faults.js';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { chunked, filePart, openRaw, type RawAnswer, scanRequest } from '../fixtures/raw-http.js';
 import { startServer } from '../fixtures/server.js';
@@ -10,9 +10,6 @@ import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 const server = await startServer({ t, env: faultEnvironment });
-
-/** Long enough to be seen while it runs, on a machine with other work. */
-const SLOW_SECONDS = 4;
 
 /** Sends the pieces, each in a packet of its own as far as that can be had, and returns the first answer. */
 async function exchange(pieces: readonly (string | Uint8Array)[]): Promise<RawAnswer | null> {
@@ -127,12 +124,14 @@ t.test('pipelined requests are answered in their order', async (t) => {
 });
 
 t.test('a request that comes while a scan runs is answered after it', async (t) => {
+  const { order, letGo } = holdScans(t);
   const connection = await openRaw(server.port);
-  await connection.send(scanRequest(filePart(faulty(`hang sleep ${SLOW_SECONDS}`), 'first.txt')));
+  await connection.send(scanRequest(filePart(faulty(order), 'first.txt')));
   await until(async () => (await server.metric('sluice_scans_running')) === 1);
   // The socket of an answer that takes longer than most is not read any more; a request before that would close the connection (docs/api.md).
   await delay(10 * REST_AFTER_MS);
   await connection.send(scanRequest(filePart('second', 'second.txt')));
+  letGo();
   t.match(resultOf(await connection.answer()), { status: 200, filename: 'first.txt' });
   t.match(resultOf(await connection.answer()), { status: 200, filename: 'second.txt' });
   connection.end();

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { faultEnvironment, faulty } from '../fixtures/faults.js';
+import { faultEnvironment, faulty, holdScans } from '../fixtures/faults.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { freePort } from '../fixtures/free-port.js';
 import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
@@ -37,7 +37,8 @@ t.test('beyond its part of the queue an account is refused before its content is
   t.equal((await icap.ask({ body: CLEAN, headers: ['Allow: 204'] })).status, 204);
 
   await enoughOfTheHour(60_000);
-  const long = Array.from({ length: 2 }, (_, index) => upload(server.url, faulty('hang sleep 10', String(index))));
+  const { order, letGo } = holdScans(t);
+  const long = Array.from({ length: 2 }, (_, index) => upload(server.url, faulty(order, String(index))));
   await until(async () => (await server.metric('sluice_scans_running')) >= 1);
   const behind = Array.from({ length: SHARE }, (_, index) => upload(server.url, `behind ${index}`));
   await until(async () => (await server.metric('sluice_scans_waiting')) >= SHARE);
@@ -65,6 +66,7 @@ t.test('beyond its part of the queue an account is refused before its content is
   t.match(await ask(unix, large), /^stream: /, 'a first piece over 1 MB is of another queue');
   t.equal(await refused(), before + contents.length + 2 + 4);
 
+  letGo();
   await Promise.all([...long, ...behind]);
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', stream(CLEAN))), 'stream: OK\0');
   t.equal((await icap.ask({ body: CLEAN, headers: ['Allow: 204'] })).status, 204);

@@ -40,12 +40,13 @@ t.test('the shipped addon scans an order like any other content', async (t) => {
 });
 
 t.test('scans go on, fail or find as ordered', async (t) => {
-  const orders = ['hang sleep 0.01', 'hang busy 0.01', 'leak 1', 'fail 20', 'name Some.Name', 'map 1', 'map 999999999'];
+  const orders = [
+    ...['hang sleep 0.01', 'hang busy 0.01', 'await sleep /', 'await busy /'],
+    ...['leak 1', 'fail 20', 'name Some.Name', 'map 1', 'map 999999999'],
+  ];
   const { stdout } = await scan(t, orders, faultEnvironment);
   t.match(verdicts(stdout), [
-    { kind: 'clean' },
-    { kind: 'clean' },
-    { kind: 'clean' },
+    ...Array.from({ length: 5 }, () => ({ kind: 'clean' })),
     { kind: 'incomplete', reason: /engine error/ },
     { kind: 'infected', virusName: 'Some.Name' },
     { kind: 'infected', virusName: 'Fault.map.OK' },

@@ -1,4 +1,6 @@
 // A child process of the tests: two scan threads and up to eight beside them, four of these for content over 1 MB, scans that take long, and what is seen of it.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { ScanPool, scanOnce } from '../../../src/engine/threads/pool.js';
 import { faulty } from '../../fixtures/faults.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
@@ -13,7 +15,7 @@ await serveFolder(databases, temporaryDirectory);
 const pool = new ScanPool({
   threads: 2,
   threadsMost: 10,
-  keepMs: 500,
+  keepMs: 3_000,
   queueLimit: 100,
   scanTimeoutMs: 60_000,
   sandbox: 'off',
@@ -22,6 +24,8 @@ const kinds: unknown[] = [];
 const heard = hearingTurns(pool, (kind) => kinds.push(kind));
 const ended: string[] = [];
 const LONG = 'hang sleep 6';
+const go = join(temporaryDirectory, 'go');
+const HELD = `await sleep ${go}`;
 const SHORT = 'fail 20';
 
 async function scan(account: string, order: string, rest: string | Uint8Array = account): Promise<void> {
@@ -35,11 +39,12 @@ const large = Buffer.alloc(5 * 1024 * 1024);
 // Its threads start meanwhile: one of the set takes it.
 await scan('one', SHORT, large);
 await until(() => pool.threadsOpen === 4);
-const all = [1, 2, 3, 4].map(() => scan('one', LONG, large));
+const all = [1, 2, 3, 4].map(() => scan('one', HELD, large));
 await until(() => pool.running === 2);
 for (let serial = 0; serial < 3; serial += 1) await scan('one', SHORT);
 await scan('another', SHORT);
 const first = { kinds: [...kinds], ended: [...ended], running: pool.running, waiting: pool.waiting };
+writeFileSync(go, '');
 await Promise.race(all);
 const openForLarge = pool.threadsOpen;
 await Promise.all(all);
