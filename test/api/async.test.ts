@@ -10,7 +10,7 @@ import { response, startOrigin } from '../fixtures/origin.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY } from '../fixtures/server.js';
-import { ask } from '../fixtures/sign-in.js';
+import { ask, askInTurn } from '../fixtures/sign-in.js';
 import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { formOf, upload } from '../fixtures/upload.js';
@@ -67,7 +67,7 @@ onNodes({ env }, async (t, { one, other, database }) => {
     const { sha256, filename, metadata, key, creationDate } = { ...shown };
     t.match(done.body, { sha256, filename, metadata, key, creationDate });
     const listed = await until(async () => {
-      const { body } = await ask(`${other.url}/api/v1/scans?sha256=${sha256}`, withKey());
+      const { body } = await askInTurn(`${other.url}/api/v1/scans?sha256=${sha256}`, withKey());
       const { content } = Page.parse(body);
       return content.length > 0 && content;
     });
@@ -117,7 +117,7 @@ onNodes({ env }, async (t, { one, other, database }) => {
     const after = await scanLater(one.url, 'after', { filename: 'after' });
     t.match((await scanById(other.url, Scan.parse(after.body).id, { wait: 60 })).body, { state: 'completed' });
     const list = async (query: string) =>
-      Listed.parse((await ask(`${other.url}/api/v1/scans?${query}`, withKey())).body);
+      Listed.parse((await askInTurn(`${other.url}/api/v1/scans?${query}`, withKey())).body);
     const first = await list('limit=2');
     t.match(first.content, [
       { filename: 'after', state: 'completed' },

@@ -61,14 +61,9 @@ onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
     );
   }
 
-  async function remaining(key = API_KEY): Promise<number> {
-    await delay(60);
-    return await unitsLeft(one.url, key);
-  }
-
   t.test('the same request again has the same answer on any node, and takes no unit', async (t) => {
     await enoughOfTheHour(60_000);
-    const before = await remaining();
+    const before = await unitsLeft(one.url);
     const first = await scan(one, 'order-7', { content: eicar(), filename: 'a.com' });
     t.match(first, { status: 200, isReplayed: false, body: { infected: true } });
     for (const server of [other, one, other]) {
@@ -80,11 +75,11 @@ onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
       t.notOk(again.headers.has('x-ratelimit-remaining'));
       t.not(again.headers.get('x-request-id'), first.headers.get('x-request-id'));
     }
-    t.equal(before - (await remaining()), 1);
+    t.equal(before - (await unitsLeft(one.url)), 1);
   });
 
   t.test('other content, another name or other metadata is a conflict; another account is not', async (t) => {
-    const before = await remaining();
+    const before = await unitsLeft(one.url);
     t.equal((await scan(one, 'order-8')).status, 200);
     t.match(await scan(other, 'order-8', { content: 'y' }), conflict);
     t.match(await scan(other, 'order-8', { filename: 'b.txt' }), conflict);
@@ -94,7 +89,7 @@ onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
     const said = { ...raw, headers: { ...raw.headers, 'X-Metadata': 'a' } };
     t.match(await readAnswer(await fetch(`${other.url}/api/v1/scans`, said)), conflict);
     t.match(await scan(other, 'order-8', { content: '' }), { status: 400, body: { message: 'File is empty' } });
-    t.equal(before - (await remaining()), 1);
+    t.equal(before - (await unitsLeft(one.url)), 1);
     const { key } = await makeAccount(one.url, 'stranger@example.com');
     t.match(await scan(other, 'order-8', { content: 'theirs', key }), { status: 200, isReplayed: false });
     t.match(await scan(other, 'order-9', { content: 'theirs', key }), { status: 429 });
@@ -137,7 +132,7 @@ onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
   t.test(
     'a client that leaves before its answer finds it with the same key, one that leaves before the end begins anew',
     async (t) => {
-      const before = await remaining();
+      const before = await unitsLeft(one.url);
       const content = Buffer.alloc(5_000_000, 'left behind');
       const request = scanRequest(filePart(content, 'left.bin'), { 'Idempotency-Key': 'left' });
       const leaver = await openRaw(one.port);
@@ -150,7 +145,7 @@ onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
       await underWay('cut');
       cut.end();
       t.match(await scan(other, 'cut', { content: 'another one' }), { status: 200, isReplayed: false });
-      await until(async () => before - (await remaining()) === 2);
+      await until(async () => before - (await unitsLeft(one.url)) === 2);
     },
   );
 
@@ -196,7 +191,7 @@ onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
 
   t.test('200 pairs that race have 200 units and 200 equal pairs of answers', async (t) => {
     await enoughOfTheHour(60_000);
-    const before = await remaining();
+    const before = await unitsLeft(one.url);
     let next = 0;
     let replays = 0;
     const client = async (): Promise<void> => {
@@ -212,6 +207,6 @@ onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
     };
     await Promise.all(Array.from({ length: AT_ONCE }, client));
     t.equal(replays, PAIRS);
-    t.equal(before - (await remaining()), PAIRS);
+    t.equal(before - (await unitsLeft(one.url)), PAIRS);
   });
 });

@@ -2,14 +2,13 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { z } from 'zod';
 import { makeAccount } from '../fixtures/another-account.js';
 import { onNodes } from '../fixtures/nodes.js';
 import { response, startOrigin } from '../fixtures/origin.js';
 import { API_KEY } from '../fixtures/server.js';
-import { ask, bearer, signIn } from '../fixtures/sign-in.js';
+import { ask, askInTurn, bearer, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { type FormPart, formOf, upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
@@ -33,11 +32,7 @@ const env = {
 const file: FormPart = ['file', new Blob(['hello']), 'a.txt'];
 
 onNodes({ env }, async (t, { one, other }) => {
-  /** The rate of these questions is bounded. */
-  async function read(url: string): ReturnType<typeof ask> {
-    await delay(60);
-    return ask(url, { headers: key });
-  }
+  const read = (url: string) => askInTurn(url, { headers: key });
 
   async function scanOf(id: string | null): Promise<unknown> {
     return (await read(`${other.url}/api/v1/scans/${id}`)).body;
@@ -77,8 +72,7 @@ onNodes({ env }, async (t, { one, other }) => {
     const content = z.object({ content: z.array(z.object({ metadata: z.unknown(), url: z.unknown() })) });
     let listed = content.parse({ content: [] });
     await until(async () => {
-      await delay(60);
-      listed = content.parse((await ask(`${other.url}/api/v1/scans`, { headers: key })).body);
+      listed = content.parse((await read(`${other.url}/api/v1/scans`)).body);
       return listed.content.length === Object.keys(ways).length;
     });
     t.ok(listed.content.every(({ metadata }) => metadata === text));
