@@ -195,11 +195,14 @@ onNodes({ env: { REGISTRATION: 'open' } }, async (t, { one, other }) => {
   t.test('who asks too often is refused, others and scans are not', async (t) => {
     await calm();
     const startedMs = performance.now();
-    const answers = await Promise.all(
-      Array.from({ length: 80 }, (_, index) =>
+    const answers: Awaited<ReturnType<typeof ask>>[] = [];
+    // A slow machine gets 20 more each second meanwhile.
+    while (!answers.some(({ status }) => status === 429)) {
+      const ofBoth = Array.from({ length: 80 }, (_, index) =>
         ask(`${index % 2 === 0 ? one.url : other.url}/api/v1/account`, withKey(stranger.key)),
-      ),
-    );
+      );
+      answers.push(...(await Promise.all(ofBoth)));
+    }
     const refused = answers.filter(({ status }) => status === 429);
     t.ok(answers.length - refused.length >= 20);
     const seconds = (performance.now() - startedMs) / 1000;

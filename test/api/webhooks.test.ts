@@ -161,12 +161,15 @@ onNodes({ env }, async (t, { one, other }) => {
     await receiver.until(begin + 7);
     t.equal(receiver.messages.at(-1)?.id, `msg_${first?.id}`, 'sent again under its own id');
     const { accessToken: token } = await signIn(one.url);
-    const more = Array.from({ length: 300 }, () => hooks(one, 'POST', `/${id}/deliveries/${id}/retry`, { token }));
-    t.match(
-      (await Promise.all(more)).find(({ status }) => status === 429)?.body,
-      { error: 'Too many requests', message: 'At most 200 at once, then one every 2 seconds' },
-      'each is a request to somebody else',
-    );
+    const retry = () => hooks(one, 'POST', `/${id}/deliveries/${id}/retry`, { token });
+    let refused: unknown;
+    // A slow machine gets one more every 2 seconds meanwhile.
+    while (refused === undefined) {
+      const answers = await Promise.all(Array.from({ length: 210 }, retry));
+      refused = answers.find(({ status }) => status === 429)?.body;
+    }
+    const tooMany = { error: 'Too many requests', message: 'At most 200 at once, then one every 2 seconds' };
+    t.match(refused, tooMany, 'each is a request to somebody else');
     await hooks(one, 'DELETE', `/${id}`);
   });
 
