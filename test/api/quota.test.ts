@@ -3,8 +3,9 @@ import t from 'tap';
 import { makeAccount } from '../fixtures/another-account.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
+import { ask } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { postForm, upload } from '../fixtures/upload.js';
+import { formOf, inOnePiece, postForm, upload } from '../fixtures/upload.js';
 
 const server = await startServer({
   t,
@@ -13,8 +14,12 @@ const server = await startServer({
 
 t.test('a thousand requests at once get exactly the units that there are', async (t) => {
   const { key } = await makeAccount(server.url, 'thousand@example.com');
+  const { body, headers } = await inOnePiece(formOf(['file', new Blob(['content']), 'a.bin']));
+  headers.set('X-API-KEY', key);
+  // They are put together before: the connection that made the account is ended when it has been idle for long.
+  const one = () => ask(`${server.url}/api/v1/scans`, { method: 'POST', body, headers });
   const started = Math.floor(Date.now() / 1000);
-  const answers = await Promise.all(Array.from({ length: 1000 }, () => upload(server.url, 'content', { key })));
+  const answers = await Promise.all(Array.from({ length: 1000 }, one));
   const hour = started - (started % 3600);
   if (Math.floor(Date.now() / 1000) - hour >= 3600) {
     // The hour ended in between: then two windows were used, each exactly.
@@ -32,20 +37,20 @@ t.test('a thousand requests at once get exactly the units that there are', async
     'no two answers have the same number of units left',
   );
 
-  const [one] = refused;
-  t.strictSame(Object.keys(one?.body ?? {}), ['error', 'message', 'limit', 'resetTime', 'retryAfter']);
-  t.match(one?.body, {
+  const [last] = refused;
+  t.strictSame(Object.keys(Object(last?.body)), ['error', 'message', 'limit', 'resetTime', 'retryAfter']);
+  t.match(last?.body, {
     error: 'Rate limit exceeded',
     message: 'Hourly scan limit reached',
     limit: 100,
     resetTime: hour + 3600,
   });
-  const retryAfter = Number(one?.body['retryAfter']);
+  const retryAfter = Number(Object(last?.body).retryAfter);
   t.ok(Number.isInteger(retryAfter) && retryAfter >= 1 && retryAfter <= 3600);
-  t.equal(one?.headers.get('retry-after'), String(retryAfter));
-  t.equal(one?.headers.get('x-ratelimit-remaining'), '0');
-  t.equal(one?.headers.get('x-ratelimit-limit'), '100');
-  t.equal(one?.headers.get('x-ratelimit-reset'), String(hour + 3600));
+  t.equal(last?.headers.get('retry-after'), String(retryAfter));
+  t.equal(last?.headers.get('x-ratelimit-remaining'), '0');
+  t.equal(last?.headers.get('x-ratelimit-limit'), '100');
+  t.equal(last?.headers.get('x-ratelimit-reset'), String(hour + 3600));
 });
 
 t.test('a service without signatures says so and takes no unit', async (t) => {
