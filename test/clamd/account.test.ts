@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { start } from '../fixtures/command.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
@@ -45,6 +46,7 @@ t.test('a suspended or removed account scans nothing, on any node', async (t) =>
   await everywhere('stream: The account is suspended ERROR\0', 'from the next scan on');
   await sluice(['user', 'restore', EMAIL]);
   for (const path of places) await until(async () => (await ask({ path }, SCAN)) === OK);
+  await enoughOfTheHour();
   await sluice(['user', 'set-limit', EMAIL, '1']);
   await everywhere('stream: Hourly scan limit reached ERROR\0', 'another limit');
   await sluice(['user', 'set-limit', EMAIL, 'plan']);

@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { API_KEY } from '../fixtures/server.js';
 import { ask, bytesOf, CLEAN, EICAR, END, sorted, startOurs, stream } from './client.js';
 import { CLAMD_TRIES, startTheirs } from './theirs.js';
@@ -106,6 +107,7 @@ t.test("what is Sluice's own", async (t) => {
   );
   t.equal(await ask(unix, bytesOf('zFILDES\0\0')), 'No file descriptor received. ERROR\0');
   t.equal(await ask(tcp, bytesOf('zFILDES\0\0')), 'No file descriptor received. ERROR\0');
+  await enoughOfTheHour();
   t.equal(await ask(unix, tooLarge), 'INSTREAM size limit exceeded. ERROR\0', 'the first unit');
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', stream(EICAR))), 'stream: Sluice.Test.EICAR.UNOFFICIAL FOUND\0');
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', stream(CLEAN))), 'stream: OK\0');

@@ -1,6 +1,7 @@
 // Scans that begin while the admission is asked for, and then aren't admitted: nothing of them gets out, and nothing stays.
 import { once } from 'node:events';
 import t from 'tap';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { response, startOrigin } from '../fixtures/origin.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
@@ -144,6 +145,7 @@ t.test('an account without units is not expected to have some', async (t) => {
   const { body } = await post(`${other.url}/web/keys`, { name: 'hungry' }, bearer(accessToken));
   const key = Object(body).value;
   const ask = (content: string) => upload(server.url, content, { key });
+  await enoughOfTheHour();
   while ((await ask('content')).status === 200);
   const before = await server.metric('sluice_verdict_cache_entries');
   t.match(await ask('one too many'), { status: 429 });

@@ -1,6 +1,7 @@
 // Uploads that are forms, by REQMOD: each file in them is looked at by itself, however the bytes are cut, and has its row.
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { ask, bearer, PASSWORD, signIn } from '../fixtures/sign-in.js';
 import { type Asked, CLEAN, connect, EICAR, EMAIL, startOurs } from './client.js';
 
@@ -148,6 +149,7 @@ t.test('a form that can be read in two ways, or not at all, could not be looked 
 
 t.test('each file takes a unit; what is over the quota does not pass', async (t) => {
   const { server, port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' }, { t });
+  await enoughOfTheHour();
   const client = await connect(port);
   t.teardown(client.end);
   const three = formOf([clean, { ...clean, content: 'another' }, { ...clean, content: 'a third' }]);

@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { ICAP_HEAD_MS } from '../../src/limits.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { type Asked, CLEAN, connect, EICAR, request, startOurs } from './client.js';
 
 const BIG = Buffer.alloc(300_000, 'clean text\n');
@@ -214,6 +215,7 @@ t.test('a body that is longer than its headers say is blocked, also where all of
 
 t.test('an account without units, and one that is not there, get 503', async (t) => {
   const { port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' }, { t });
+  await enoughOfTheHour();
   const client = await connect(port);
   t.teardown(client.end);
   t.equal((await client.ask({ body: CLEAN, preview: 100 })).status, 204);

@@ -11,6 +11,7 @@ import { createRowStore } from '../../src/history/rows-to-database.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { rowAt } from '../fixtures/history.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
@@ -272,10 +273,11 @@ t.test('on two nodes', async (t) => {
     await createRowStore(sql)([...rows, ...failed, ...refused]);
     // The scan of when she was suspended is written down a while later, and would be added to these.
     await until(async () => (await sql`SELECT FROM refused_hours WHERE user_id = ${ada.user.id}`).count > 0);
+    await sql`DELETE FROM refused_hours WHERE user_id = ${ada.user.id}`;
+    await enoughOfTheHour();
     await sql`INSERT INTO refused_hours (user_id, window_start, refused)
       SELECT ${ada.user.id}, extract(epoch FROM date_trunc('hour', now()))::bigint - hours * 3600, refused
-      FROM (VALUES (0, 3), (23, 4), (25, 100)) AS v (hours, refused)
-      ON CONFLICT (user_id, window_start) DO UPDATE SET refused = excluded.refused`;
+      FROM (VALUES (0, 3), (23, 4), (25, 100)) AS v (hours, refused)`;
     const { days, since, errorsSince, errors, slowest, refusals } = await read();
     t.equal(days.length, 30);
     t.equal(errorsSince, since);
