@@ -13,7 +13,9 @@ import { openRaw } from '../fixtures/raw-http.js';
 import { startServer as startService } from '../fixtures/server.js';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
-/** Together more than the 12 s after which both libraries have ended an idle connection, and each less than the 8 s after which they may. */
+/** After which both libraries may end an idle connection. */
+const IDLE_LEAST_MS = 8_000;
+/** Together more than the 12 s after which both libraries have ended one, and each less than that. */
 const IDLE_MS = 7_500;
 const STILL_MS = 5_000;
 /** uWebSockets.js counts silence every four seconds since it was loaded. With this it counts twice in the first time and once in the second, which is all it takes. */
@@ -47,16 +49,22 @@ function standStill(ms: number): void {
 t.test('a kept connection whose next request came while the server stood still has its answer', async (t) => {
   const { names, ports } = await startServers(t, (name) => name === 'node' || canGuardSweeps());
   await delay(PHASE_MS);
-  const clients = await Promise.all(ports.map((port) => openRaw(port)));
-  t.teardown(() => clients.map((client) => client.end()));
-  for (const client of clients) await client.send(GET);
-  for (const client of clients) t.equal((await client.answer())?.status, 200);
-  await delay(IDLE_MS);
-  // Behind it timers are looked at before sockets.
-  await nextTurn();
-  for (const client of clients) client.socket.write(GET);
-  standStill(STILL_MS);
-  for (const [index, client] of clients.entries()) t.equal((await client.answer())?.status, 200, names[index] ?? '');
+  for (;;) {
+    const clients = await Promise.all(ports.map((port) => openRaw(port)));
+    t.teardown(() => clients.map((client) => client.end()));
+    const startedMs = performance.now();
+    for (const client of clients) await client.send(GET);
+    for (const client of clients) t.equal((await client.answer())?.status, 200);
+    await delay(IDLE_MS);
+    // Behind it timers are looked at before sockets.
+    await nextTurn();
+    // On a busy machine they may be ended by now: once more.
+    if (performance.now() - startedMs >= IDLE_LEAST_MS) continue;
+    for (const client of clients) client.socket.write(GET);
+    standStill(STILL_MS);
+    for (const [index, client] of clients.entries()) t.equal((await client.answer())?.status, 200, names[index] ?? '');
+    return;
+  }
 });
 
 t.test('a look at what is ready takes nothing from the event loop of this version of Node', async (t) => {
