@@ -87,7 +87,10 @@ function leases(sql: Sql) {
     async renew(webhookIds: readonly string[]): Promise<void> {
       await sql`UPDATE webhooks SET leased_until = now() + ${LEASE}::interval WHERE id = ANY(${[...webhookIds]}::uuid[])`;
     },
-    /** What is due at the endpoint: of each scan the first that is not over. */
+    /**
+     * What is due at the endpoint: of each scan the first that is not over. `IS TRUE` and `OFFSET 0` leave the planner the index of a scan's deliveries alone: until the
+     * table is analyzed it takes the others for nearly empty, and reads all that waits for each row.
+     */
     async due(webhookId: string, count: number): Promise<readonly Delivery[]> {
       return await sql<Delivery[]>`
         SELECT d.number::float8 AS number, id, scan_id AS "scanId", event, attempts FROM webhook_deliveries d
@@ -363,12 +366,13 @@ function sealSecret(key: Buffer, webhookId: string, secret: Buffer): Buffer {
 
 /** Null: it is of another key. */
 function openSecret(key: Buffer, webhookId: string, sealed: Buffer): Buffer | null {
-  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
-  decipher.setAAD(Buffer.from(webhookId)).setAuthTag(sealed.subarray(-TAG_BYTES));
   try {
+    const nonce = sealed.subarray(0, NONCE_BYTES);
+    const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES });
+    decipher.setAAD(Buffer.from(webhookId)).setAuthTag(sealed.subarray(-TAG_BYTES));
     return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
   } catch {
-    // ENCRYPTION_KEY has changed.
+    // ENCRYPTION_KEY has changed, or the row is damaged.
     return null;
   }
 }

@@ -295,6 +295,9 @@ onEachStore(async (t, store) => {
     t.equal(secret?.length, 32);
     t.equal(row?.secret.indexOf(secret ?? Buffer.alloc(1)), -1);
     t.strictSame(await createEndpoints(postgres.requests, Buffer.alloc(32)).secrets(user, id), []);
+    const damaged = await makeEndpoint(parts, user, 'http://b.example/');
+    await sql`UPDATE webhooks SET secret = '\\x00' WHERE id = ${damaged}`;
+    t.strictSame(await endpoints.secrets(user, damaged), []);
     await put(parts, user, id, 4);
     await put(parts, user, uuidv7(), 2);
     const rows = await sql<
