@@ -88,14 +88,23 @@ export const OK = 200;
 const ACCEPTED = 202;
 
 export type ScanView = z.infer<typeof ScanView>;
-export const ScanView = Detail.omit({ env: true })
-  .extend({
+/** In the order of the contract; what it doesn't name comes last. */
+export const ScanView = z
+  .object({
+    id: Detail.shape.id,
     state: z
       .enum(['queued', 'running', 'completed', 'failed'])
       .describe(
         '`queued`: accepted, and on its way to a scan thread. `running`: on one. `completed`: there is a verdict. `failed`: there is none, as status and error say.',
       ),
+    filename: Detail.shape.filename,
     extension: z.string().describe('After the last dot of the filename.'),
+    ...Detail.pick({ sizeInBytes: true, sha256: true, detectedType: true }).shape,
+    ...Detail.pick({ scanDurationMillis: true, infected: true, virusName: true }).shape,
+    ...Detail.pick({ status: true, error: true, notices: true }).shape,
+    ...Detail.pick({ engine: true, key: true, url: true, metadata: true }).shape,
+    ...Detail.pick({ creationDate: true, lastUpdate: true }).shape,
+    ...Detail.pick({ protocol: true, signatures: true }).shape,
   })
   .meta({ id: 'Scan' });
 
@@ -112,10 +121,15 @@ export function pendingRow(scan: SeenPendingScan): ShownScan {
 }
 
 export function scanView(scan: ShownScan, names: KeyNames): ScanView {
-  const { env: _, ...detail } = wireDetail(scan, names);
+  const { id, filename, sizeInBytes, sha256, detectedType, ...detail } = wireDetail(scan, names);
+  const { scanDurationMillis, infected, virusName, status, error, notices, engine, key, url, metadata } = detail;
   return {
-    ...detail,
+    id,
     state: scan.pending ?? (scan.status === OK ? 'completed' : 'failed'),
-    extension: isHost(scan) ? '' : extensionOf(scan.filename),
+    filename,
+    extension: isHost(scan) ? '' : extensionOf(filename),
+    ...{ sizeInBytes, sha256, detectedType, scanDurationMillis, infected, virusName, status, error, notices },
+    ...{ engine, key, url, metadata, creationDate: detail.creationDate, lastUpdate: detail.lastUpdate },
+    ...{ protocol: detail.protocol, signatures: detail.signatures },
   };
 }
