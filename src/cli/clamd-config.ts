@@ -92,7 +92,7 @@ export function translated(text: string): string {
     if (option === '') continue;
     const value = quoted.replace(/^"(.*)"$/, '$1');
     const variable = variableOf(option, value);
-    if (variable === null) unknown.push(`# ${option} ${value}: ${reasons[option] ?? 'no counterpart'}`);
+    if (variable === null) unknown.push(`# ${option} ${value}: ${whyNone(option)}`);
     else known.push(variable);
   }
   const saysAddress = unknown.some((line) => line.startsWith('# TCPAddr '));
@@ -104,9 +104,19 @@ export function translated(text: string): string {
   return `${[...known, account, ...unknown].join('\n')}\n`;
 }
 
+const counterpartOf = (option: string): Counterpart | undefined =>
+  Object.hasOwn(counterparts, option) ? counterparts[option] : undefined;
+
+function whyNone(option: string): string {
+  const reason = Object.hasOwn(reasons, option) ? reasons[option] : undefined;
+  if (reason !== undefined) return reason;
+  const counterpart = counterpartOf(option);
+  return counterpart === undefined ? 'no counterpart' : `${table[counterpart.setting].name} does not take it`;
+}
+
 /** Null: there is no such variable, or it doesn't take that value. */
 function variableOf(option: string, value: string): string | null {
-  const counterpart = Object.hasOwn(counterparts, option) ? counterparts[option] : undefined;
+  const counterpart = counterpartOf(option);
   const text = counterpart?.read(value) ?? null;
   if (counterpart === undefined || text === null) return null;
   const { name, schema } = table[counterpart.setting];

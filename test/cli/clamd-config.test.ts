@@ -75,6 +75,8 @@ t.test('what a variable does not take is a comment, and no text of a file is a v
     [],
   );
   t.equal(lines.length, odd.length + 1);
+  t.ok(lines.includes('# StreamMaxLength 9999G: STREAM_MAX_MB does not take it'));
+  t.ok(lines.includes('# constructor x: no counterpart'));
 });
 
 t.test('a file that is not there', async (t) => {
