@@ -19,6 +19,8 @@ export interface ClamdScanParts {
   /** For one read of a file: a share of the network may hang. */
   readonly streamTimeoutMs: number;
   readonly onSurprise: (requestId: string, error: unknown) => void;
+  /** A path, in Latin-1, whose place can't be looked at. */
+  readonly onRefusedPath: (path: string, reason: string) => void;
 }
 
 /** As clamd calls what has no name. */
@@ -242,6 +244,7 @@ export class FileWork {
   async #look(word: PathWord, path: string, opened: Opened): Promise<void> {
     switch (opened.kind) {
       case 'refused':
+        this.#parts.onRefusedPath(path, opened.reason);
         return await this.#line(pathRefused(path, opened.reason));
       case 'special':
         return await this.#line(`${path}: Not supported file type ERROR`);

@@ -9,11 +9,12 @@ import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
+import { shownPath } from '../filename.js';
 import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
 import { IcapConnection, type IcapConnectionParts, SectionRoom } from '../icap/connection.js';
 import { ICAP_SECTIONS_BYTES } from '../limits.js';
 import { createListener, type Listener } from '../listening.js';
-import type { EventLog } from '../log.js';
+import { type EventLog, seldom } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { StreamAccount } from '../scan/stream-scan.js';
 import type { Queries } from '../store/postgres.js';
@@ -63,6 +64,7 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     },
     reload: () => void signatures.reload(),
     onSurprise: tellOfSurprises(log),
+    onRefusedPath: tellOfPaths(log),
   };
   return createListener({
     share: places.shareOf('clamd'),
@@ -73,6 +75,21 @@ function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Liste
     onListening: () => log.info({ socket: clamd.socketPath, port: clamd.port }, "clamd's protocol"),
     open: (peer) => new ClamdConnection(shared, peer),
   });
+}
+
+/** The client's own log seldom says more than that it failed. One path for each reason, once a minute. */
+function tellOfPaths(log: EventLog): ClamdConnectionParts['onRefusedPath'] {
+  let path = '';
+  const tell = seldom((reason) =>
+    log.warn(
+      { path, reason },
+      "a path that a client of clamd's protocol has named can't be looked at: CLAMD_PATHS says which can",
+    ),
+  );
+  return (asked, reason) => {
+    path = shownPath(Buffer.from(asked, 'latin1').toString());
+    tell(reason);
+  };
 }
 
 /** Null: it isn't configured. */

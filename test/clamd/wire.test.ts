@@ -105,6 +105,7 @@ t.test("what is Sluice's own", async (t) => {
     await ask(unix, bytesOf('zSCAN /etc/hostname\0')),
     '/etc/hostname: File path check failure: Permission denied. ERROR\0',
   );
+  t.equal(await server.printed(/"path":"([^"]*)","reason":"Permission denied","msg":.*CLAMD_PATHS/), '/etc/hostname');
   t.equal(await ask(unix, bytesOf('zFILDES\0\0')), 'No file descriptor received. ERROR\0');
   t.equal(await ask(tcp, bytesOf('zFILDES\0\0')), 'No file descriptor received. ERROR\0');
   await enoughOfTheHour();
