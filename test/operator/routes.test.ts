@@ -272,8 +272,7 @@ t.test('on two nodes', async (t) => {
     );
     await createRowStore(sql)([...rows, ...failed, ...refused]);
     // The scan of when she was suspended is written down a while later, and would be added to these.
-    await until(async () => (await sql`SELECT FROM refused_hours WHERE user_id = ${ada.user.id}`).count > 0);
-    await sql`DELETE FROM refused_hours WHERE user_id = ${ada.user.id}`;
+    await until(async () => (await sql`DELETE FROM refused_hours WHERE user_id = ${ada.user.id}`).count > 0);
     await enoughOfTheHour();
     await sql`INSERT INTO refused_hours (user_id, window_start, refused)
       SELECT ${ada.user.id}, extract(epoch FROM date_trunc('hour', now()))::bigint - hours * 3600, refused
