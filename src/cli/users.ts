@@ -333,15 +333,16 @@ export async function restore(config: Config, options: OfAccount): Promise<void>
 
 export async function remove(config: Config, options: OfAccount & { readonly yes: boolean }): Promise<void> {
   if (!options.yes) throw new Refusal('This deletes the account with its keys and scans, for good: say --yes');
-  const { user, erased } = await withStore(config, async (sql) => {
+  const user = await withStore(config, async (sql) => {
     const user = await userOf(sql, options.email);
     const isGone = await withNodes(config, (nodes) =>
       deleteAccount({ sql, nodes }, commandActor(), user.id).catch(explainRemoval),
     );
     if (!isGone) throw unknownUser(options.email);
-    return { user, erased: await eraseScans(sql, new AbortController().signal) };
+    await eraseScans(sql, new AbortController().signal);
+    return user;
   });
-  say(options, { email: user.email, id: user.id, scans: erased }, `is gone, and ${counted(erased, 'scan')} with it`);
+  say(options, { email: user.email, id: user.id }, 'is gone, with its keys and scans');
 }
 
 type OnUntold = (error: unknown) => void;

@@ -194,25 +194,22 @@ const BATCH_ROWS = 5_000;
 /** A journal may bring rows of before for as long. */
 const LATE_ROWS = '40 days';
 
-/** Removes the scans of accounts that are gone; returns how many. What is left when `signal` aborts is removed by the next call. */
-export async function eraseScans(sql: Queries, signal: AbortSignal): Promise<number> {
+/** Removes the scans of accounts that are gone. What is left when `signal` aborts is removed by the next call. */
+export async function eraseScans(sql: Queries, signal: AbortSignal): Promise<void> {
   const users = await sql<
     { id: string }[]
   >`SELECT id FROM deleted_users WHERE deleted_at > now() - ${LATE_ROWS}::interval`;
-  let erased = 0;
   for (const { id } of users) {
     for (let count = BATCH_ROWS; count === BATCH_ROWS && !signal.aborted; ) {
       const gone = await sql`
         DELETE FROM scans WHERE (user_id, id, creation_date) IN (
           SELECT user_id, id, creation_date FROM scans WHERE user_id = ${id} LIMIT ${BATCH_ROWS})`;
       count = gone.count;
-      erased += count;
     }
     await sql`DELETE FROM scan_days WHERE user_id = ${id}`;
     await sql`DELETE FROM key_days WHERE user_id = ${id}`;
     await sql`DELETE FROM quota_hours WHERE user_id = ${id}`;
   }
-  return erased;
 }
 
 /** Rows that were on their way into the database when an account was deleted are there for so long. */
