@@ -191,25 +191,26 @@ export function ownDeletion({ sqlOf, nodes }: { readonly sqlOf: SqlOf; readonly 
 
 /** Rows that one statement removes: it takes less than a second. */
 const BATCH_ROWS = 5_000;
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 /** A journal may bring rows of before for as long. */
 const LATE_ROWS = '40 days';
 
 /** Removes the scans of accounts that are gone. What is left when `signal` aborts is removed by the next call. */
 export async function eraseScans(sql: Queries, signal: AbortSignal): Promise<void> {
-  const users = await sql<
-    { id: string }[]
-  >`SELECT id FROM deleted_users WHERE deleted_at > now() - ${LATE_ROWS}::interval`;
+  const gone = sql`SELECT id FROM deleted_users WHERE deleted_at > now() - ${LATE_ROWS}::interval`;
+  const users = await sql<{ id: string }[]>`
+    SELECT id FROM (${gone}) gone WHERE (SELECT id FROM scans WHERE user_id = gone.id ORDER BY id LIMIT 1) IS NOT NULL`;
   for (const { id } of users) {
-    for (let count = BATCH_ROWS; count === BATCH_ROWS && !signal.aborted; ) {
-      const gone = await sql`
-        DELETE FROM scans WHERE (user_id, id, creation_date) IN (
-          SELECT user_id, id, creation_date FROM scans WHERE user_id = ${id} LIMIT ${BATCH_ROWS})`;
-      count = gone.count;
+    for (let count = BATCH_ROWS; count >= BATCH_ROWS && !signal.aborted; ) {
+      // Up to an id and not by a list of them, and asked for in their order: each partition's primary key finds them then.
+      ({ count } = await sql`
+        DELETE FROM scans WHERE user_id = ${id} AND id <= COALESCE(
+          (SELECT id FROM scans WHERE user_id = ${id} ORDER BY id OFFSET ${BATCH_ROWS - 1} LIMIT 1), ${LAST_ID})`);
     }
-    await sql`DELETE FROM scan_days WHERE user_id = ${id}`;
-    await sql`DELETE FROM key_days WHERE user_id = ${id}`;
-    await sql`DELETE FROM quota_hours WHERE user_id = ${id}`;
   }
+  await sql`DELETE FROM scan_days WHERE user_id IN (${gone})`;
+  await sql`DELETE FROM key_days WHERE user_id IN (${gone})`;
+  await sql`DELETE FROM quota_hours WHERE user_id IN (${gone})`;
 }
 
 /** Rows that were on their way into the database when an account was deleted are there for so long. */
