@@ -1,6 +1,7 @@
 // `sluice signatures update`: newer databases from a mirror or a folder, tried as a whole, then put in place file by file.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { copyFile, mkdtemp, readdir, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, extname, join, resolve } from 'node:path';
@@ -12,6 +13,7 @@ import { messageOfError } from '../error-text.js';
 import { freshclamSetupPath, makeFolder, ownSignaturesDirectory } from '../paths.js';
 import { parseUrl } from '../wire-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, untilSignal } from './output.js';
+import { giveFile, giveToOwner, type Owner, otherOwner } from './service-owner.js';
 import { byTheProgram, findServiceIfAny } from './service-place.js';
 import { describeLoad, tryToLoad } from './signatures.js';
 
@@ -56,6 +58,7 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
       });
     } finally {
       await rm(staging, { recursive: true, force: true });
+      if (target === config.signatureDownloads) giveToOwner(config.dataDirectory, basename(target));
     }
   } catch (error) {
     process.stderr.write(`sluice: nothing was changed: ${messageOfError(error)}\n`);
@@ -110,7 +113,8 @@ async function updateIn({ staging, target, options, config, signal }: Update): P
   const tried = await tryToLoad([staging], { engine: config.engine, mayStandIn: false });
   if (tried.kind === 'failed') return tried.message.replaceAll(staging, from ?? 'the download');
   if (signal.aborted) return 'interrupted';
-  await putInPlace(staging, target, changes);
+  const owner = otherOwner(target === config.signatureDownloads ? config.dataDirectory : target);
+  await putInPlace({ staging, target, owner }, changes);
   process.stdout.write(`${describeLoad(tried.engine)}\n`);
   for (const name of changes.renamed) process.stdout.write(`${join(target, name)} is new\n`);
   for (const name of changes.removed) process.stdout.write(`${join(target, name)} is gone\n`);
@@ -179,10 +183,21 @@ async function isSame(one: string, other: string): Promise<boolean> {
   return a.ino === b.ino || (a.size === b.size && Math.floor(a.mtimeMs) === Math.floor(b.mtimeMs));
 }
 
-async function putInPlace(staging: string, target: string, { renamed, removed }: Changes): Promise<void> {
+interface Places {
+  readonly staging: string;
+  readonly target: string;
+  /** Whose the files are to be; null: this process's. */
+  readonly owner: Owner | null;
+}
+
+async function putInPlace({ staging, target, owner }: Places, { renamed, removed }: Changes): Promise<void> {
+  // Before they are seen: servers would find them changed once more.
+  if (owner !== null) for (const name of renamed) giveFile(join(staging, name), owner);
   for (const name of renamed) await rename(join(staging, name), join(target, name));
   for (const name of removed) await rm(join(target, name), { force: true });
-  await rename(join(staging, FRESHCLAM_STATE), join(target, FRESHCLAM_STATE)).catch(() => undefined);
+  const state = join(staging, FRESHCLAM_STATE);
+  if (owner !== null && existsSync(state)) giveFile(state, owner);
+  await rename(state, join(target, FRESHCLAM_STATE)).catch(() => undefined);
 }
 
 interface DatabaseDownloadOptions {

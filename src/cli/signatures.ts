@@ -23,8 +23,11 @@ import { wireTime } from '../wire-text.js';
 import { counted, EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { walk } from './scan-files.js';
+import { giveToOwner } from './service-owner.js';
 import { byTheProgram, findServiceIfAny } from './service-place.js';
 
+/** Of the data folder. */
+const GATES = 'gates';
 const SERVER_TIMEOUT_MS = 2_000;
 const DAY_S = 24 * 60 * 60;
 
@@ -34,7 +37,7 @@ export async function signaturesStatus({ json }: { readonly json: boolean }, env
   const folders = await Promise.all(directories.map(statusOf));
   const isWhole = folders.every(({ problem }) => problem === null);
   const described = isWhole ? await describeAll(directories) : null;
-  const gates = isWhole && config.hasGates ? await gateStatus(directories, join(config.dataDirectory, 'gates')) : null;
+  const gates = isWhole && config.hasGates ? await gateStatus(directories, join(config.dataDirectory, GATES)) : null;
   const status = { folders, version: described?.signatureVersion ?? null, gates, server: await askServer(config) };
   const daily = described === null ? null : dailyBuiltAt(described.files);
   const standing = createStandings(config.signatureFolders, Date.now)({ epoch: 1, dailyBuiltAt: daily });
@@ -207,7 +210,7 @@ export async function signaturesTune(paths: readonly string[], env: NodeJS.Proce
   try {
     const result = await tune({
       directories: presentFolders(config.signatureFolders),
-      gatesDirectory: join(config.dataDirectory, 'gates'),
+      gatesDirectory: join(config.dataDirectory, GATES),
       contents: () => contentsOf(files, progress),
       onListing: (fraction) => progress.doing(LISTING, fraction),
       onMaking: () => progress.doing('Making gates', null),
@@ -220,6 +223,7 @@ export async function signaturesTune(paths: readonly string[], env: NodeJS.Proce
     return EXIT_FAILED;
   } finally {
     progress.stop();
+    giveToOwner(config.dataDirectory, GATES);
   }
 }
 

@@ -18,6 +18,7 @@ import { openPostgres, type Postgres, type Queries, type Sql, schemaOf } from '.
 import { openRedis } from '../store/redis/redis.js';
 import { StoreAway, StoreInUse } from '../store/store-error.js';
 import { type OutputOptions, print, Refusal, safeJson } from './output.js';
+import { giveToOwner } from './service-owner.js';
 
 /** The database of a server that has just been started, its repair after a crash included. */
 const STARTS_WITHIN_MS = 10_000;
@@ -159,13 +160,22 @@ async function* batchesOf(tx: Queries): AsyncGenerator<Batch> {
   }
 }
 
+/** In a data folder: the embedded database, and who has it open. */
+const MADE = ['postgres', 'open'];
+
 /** All or nothing. Throws a Refusal where the store has something already, or the file is damaged or another version's: then none is made. */
 export async function restore(
   config: Config,
   { file, json }: OutputOptions & { readonly file: string },
 ): Promise<void> {
   await readBackup(file, async () => undefined);
-  const rows = await withNewStore(config, (sql) => restoreInto(sql, file));
+  let rows: number;
+  try {
+    rows = await withNewStore(config, (sql) => restoreInto(sql, file));
+  } finally {
+    const isOwners = config.databaseUrl === null && config.databaseUser === null;
+    if (isOwners) for (const name of MADE) giveToOwner(config.dataDirectory, name);
+  }
   const place = config.databaseUrl === null ? `DATA_DIR=${config.dataDirectory}` : 'the same DATABASE_URL';
   print(json ? `${safeJson({ rows })}\n` : `${rows} rows are back: start \`sluice serve\` with ${place}\n`);
 }

@@ -3,6 +3,7 @@
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { SignatureFolders } from '../config/config.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import { ownSignaturesDirectory } from '../paths.js';
 import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
 import { type GateFacts, preparedFacts, prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare.js';
@@ -30,6 +31,19 @@ function hasDatabase(directory: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** Of the folders that count only with a database in them, why it isn't known whether there is one: a sentence for each. */
+export function unreadableFolders({ optionalDirectories }: Pick<SignatureFolders, 'optionalDirectories'>): string[] {
+  return optionalDirectories.flatMap((directory) => {
+    try {
+      readdirSync(directory);
+      return [];
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return [];
+      return [`The signatures in ${directory} are left out: ${messageOfError(error)}`];
+    }
+  });
 }
 
 export type { GateFacts } from './clamav/gates/prepare.js';

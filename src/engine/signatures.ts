@@ -11,7 +11,7 @@ import {
   type SignatureState,
   serving,
 } from './engine.js';
-import { presentFolders } from './folders.js';
+import { presentFolders, unreadableFolders } from './folders.js';
 import { createLoading, type Loading, TRAFFIC_NOISE, watchDatabases } from './loading.js';
 import { makeScratch, type Scratch, SIGN_OF_LIFE_MS } from './scratch.js';
 
@@ -56,7 +56,8 @@ export function loadSignatures(options: SignatureOptions) {
     mayStandIn: options.mayStandIn ?? true,
     onEvent,
   });
-  const loads = startLoads(loading, { retryMs: options.retryMs ?? RETRY_FIRST_MS, onEvent });
+  const leftOut = (): string[] => unreadableFolders({ optionalDirectories });
+  const loads = startLoads(loading, { retryMs: options.retryMs ?? RETRY_FIRST_MS, leftOut, onEvent });
   const watch = watchDatabases({
     directories: folders,
     pollMs: options.pollMs ?? 0,
@@ -90,11 +91,13 @@ export function loadSignatures(options: SignatureOptions) {
 
 interface LoadsOptions {
   readonly retryMs: number;
+  /** Why folders are not among what was loaded. */
+  readonly leftOut: () => readonly string[];
   readonly onEvent: (event: SignatureEvent) => void;
 }
 
 /** One load at a time, the first one at once. */
-function startLoads(loading: Loading, { retryMs, onEvent }: LoadsOptions) {
+function startLoads(loading: Loading, { retryMs, leftOut, onEvent }: LoadsOptions) {
   let running: Promise<void> | null = null;
   let following: Promise<void> | null = null;
   let isStopped = false;
@@ -105,6 +108,7 @@ function startLoads(loading: Loading, { retryMs, onEvent }: LoadsOptions) {
   async function load(isRetry: boolean): Promise<void> {
     retries.begin();
     await loading.load(isRetry);
+    for (const message of leftOut()) onEvent({ kind: 'warning', message });
     const state = loading.state();
     if (state.kind === 'ready' && state.reload.kind === 'none') warnOfAge(state, onEvent);
     retries.end(isWell(state));

@@ -293,3 +293,15 @@ t.test('a folder that others fill some day counts from then on, and no longer wh
   rmSync(join(later, 'b.ndb'));
   await counted(1);
 });
+
+t.test('that a folder which may have signatures can not be read is said', async (t) => {
+  const unreadable = join(temporaryFolder(t), 'no folder');
+  writeFileSync(unreadable, '');
+  const absent = join(temporaryFolder(t), 'absent');
+  const { events } = await run(t, databaseFolder(t, { 'a.ndb': named(0) }), {
+    optionalDirectories: [unreadable, absent],
+  });
+  const said = events.flatMap((event) => (event.kind === 'warning' ? [event.message] : []));
+  t.match(said, [/^The signatures in .*no folder are left out: ENOTDIR/]);
+  t.equal(said.length, 1);
+});
