@@ -29,6 +29,12 @@ const FILES = [
   'kustomization.yaml',
   'sluice.service',
 ];
+/** As SCAN_THREADS_MOST has them by default. */
+const THREADS_FOR_A_CORE = 8;
+/** Of a machine that the unit is enough for. */
+const CORES_MOST = 240;
+/** Threads of Node and processes of the database, of two servers. */
+const OTHER_TASKS = 100;
 /** What the supervisor takes beside its server, in MB. */
 const SUPERVISOR_MB = 200;
 /** Of a node. */
@@ -242,3 +248,39 @@ function assertMemory(
   t.ok(PROCESSES * memory.SCAN_TEMP_MB <= shmMb, 'what is unpacked fits');
   t.ok(PROCESSES * (memory.MEMORY_LIMIT_MB + memory.SCAN_TEMP_MB) + SUPERVISOR_MB <= limitMb, 'the sum fits');
 }
+
+t.test(
+  'systemd: what the pages put somewhere can lie there, and nothing ends or stops the service that need not',
+  async (t) => {
+    const unit = read('sluice.service');
+    const setting = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
+    const pages = ['clamd.md', 'monitoring.md']
+      .map((page) => readFileSync(deployPath(`../docs/${page}`), 'utf8'))
+      .join();
+    const folders = new Set([...pages.matchAll(/\/(?:run|var\/log)\/[\w-]+/g)].map(([folder]) => folder));
+    t.strictSame(folders, new Set([`/run/${setting('RuntimeDirectory')}`, `/var/log/${setting('LogsDirectory')}`]));
+    // A database that is away ends each start with 69 after a second: five of them in ten seconds, and systemd starts nothing any more.
+    t.equal(setting('StartLimitIntervalSec'), '0');
+    t.equal(setting('RestartPreventExitStatus'), '78');
+    t.ok(
+      Number(setting('TasksMax')) >= 2 * THREADS_FOR_A_CORE * CORES_MOST + OTHER_TASKS,
+      'threads of a large machine, twice at a replacement',
+    );
+    const filters = [...unit.matchAll(/^SystemCallFilter=(.*)$/gm)].map(([, names = '']) => names);
+    const later = filters
+      .slice(filters.indexOf('~@privileged') + 1)
+      .join(' ')
+      .split(' ');
+    for (const call of ['capset', 'chown', 'fchownat']) t.ok(later.includes(call), `${call} is let through again`);
+  },
+);
+
+t.test('Apache: the command of the file has only what is a module of its own in Debian', async (t) => {
+  const [, names = ''] = /a2enmod (.*)$/m.exec(read('apache.conf')) ?? [];
+  const { stdout } = await run('/usr/sbin/apache2', ['-l']);
+  t.ok(names.split(' ').length > 5);
+  for (const name of names.split(' ')) {
+    t.notMatch(stdout, `mod_${name}.c`, `${name} is not compiled in: a2enmod would know none`);
+    t.ok(existsSync(`/usr/lib/apache2/modules/mod_${name}.so`), name);
+  }
+});
