@@ -110,7 +110,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   NoteForeign(foreign::NameOf(bytes));
   NoteImage(level, bytes);
   NoteVolume(level, bytes);
-  NotePartitions(bytes);
+  NotePartitions(level, bytes);
   // A script may begin so as well, and stand before, in or behind a zip.
   const bool begins_zip = Has(bytes, 0, "PK") && NoteZip(level, bytes);
   if (!begins_zip) NoteMarked(level, bytes, is_container);

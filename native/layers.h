@@ -128,8 +128,7 @@ class Layers {
   void NoteDifference(const Expected& expected);
   void NoteSigned(Bytes bytes);
   void NoteImage(uint32_t level, Bytes bytes);
-  void NotePartition(Bytes bytes, uint64_t first_sector, uint64_t last_sector);
-  void NotePartitions(Bytes bytes);
+  void NotePartitions(uint32_t level, Bytes bytes);
   void NoteVolume(uint32_t level, Bytes bytes);
   void NoteArchive(const archives::Archive& archive);
   // The next three: whether it is one.
