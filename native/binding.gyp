@@ -50,6 +50,7 @@
         "encoded.cc",
         "marks.cc",
         "pdf.cc",
+        "pdf-filters.cc",
         "listed.cc",
         "seven-zip.cc",
         "tnef.cc",

@@ -132,6 +132,17 @@ void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
     if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
     Add(std::move(held));
   }
+  const streams::Output bounds(nullptr, now_.bytes_left, deadline_);
+  length = 0;
+  for (const pdf::SpelledStream& stream : reading.spelled) {
+    length += stream.end - stream.start;
+    if (length > bytes.size()) return NoteEnd(streams::End::kDamaged, "PDF");
+    std::optional<pdf::Unspelled> unspelled = pdf::Unspell(bytes.subspan(stream.start, stream.end - stream.start), stream.filters, bounds);
+    if (!unspelled) continue;
+    NoteEnd(unspelled->end, "PDF");
+    if (unspelled->end > streams::End::kForeign) return;
+    Add(std::move(unspelled->held));
+  }
 }
 
 }  // namespace sluice::layers

@@ -88,6 +88,12 @@ bool HasEnd(std::string_view text) {
   return tail.find("startxref") != tail.npos && tail.find("%%EOF") != tail.npos && text.find("endstream") != text.npos;
 }
 
+// The filter, or the first one of a list.
+bool IsFilterElsewhere(std::string_view dictionary) {
+  const std::string_view filter = Behind(dictionary, "/Filter");
+  return IsDigit(filter) || (filter.starts_with('[') && IsDigit(Behind(filter, "[")));
+}
+
 // A predictor of what is compressed and something else: encrypted, or spelled in letters. Pictures have one, and lists of objects.
 bool IsPredictedBelow(std::string_view dictionary) {
   return NumberOf(dictionary, "/Predictor", 1) > 1 && dictionary.find("/Width") == dictionary.npos && dictionary.find("/ObjStm") == dictionary.npos;
@@ -154,7 +160,9 @@ Reading Read(Bytes bytes, size_t streams_max) {
     before = at;
     if (end < start) end = std::min(text.find("endstream", start), text.size());
     if (IsZlib(bytes.subspan(start))) reading.streams.push_back(StreamOf(dictionary, start, end));
-    else if (IsDigit(Behind(dictionary, "/Filter")) || IsPredictedBelow(dictionary)) reading.is_foreign = true;
+    else if (IsFilterElsewhere(dictionary) || IsPredictedBelow(dictionary)) reading.is_foreign = true;
+    std::vector<Filter> filters = FiltersOf(dictionary);
+    if (IsSpelled(filters) && reading.spelled.size() <= streams_max) reading.spelled.push_back({start, end, std::move(filters)});
   }
   return reading;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bytes.h"
+#include "pdf-filters.h"
 #include "streams.h"
 
 namespace sluice::pdf {
@@ -22,8 +23,16 @@ struct Stream {
   bool is_png = false;
 };
 
+struct SpelledStream {
+  size_t start;
+  size_t end;
+  std::vector<Filter> filters;
+};
+
 struct Reading {
   std::vector<Stream> streams;
+  // Those with letters below one of their filters.
+  std::vector<SpelledStream> spelled;
   // The filter of a stream that isn't deflated is named elsewhere, or lies below another one and has a predictor; the head is missing, or that it is encrypted is hidden.
   bool is_foreign = false;
 };
