@@ -1,6 +1,6 @@
 // Who is signed in: a bearer token or the cookie in, the caller with a live session out, or the account of a trusted issuer's subject; the
 // cookies, and what another site's page may not do.
-import { Failure, Unavailable } from '../errors.js';
+import { Failure } from '../errors.js';
 import {
   type Authenticate,
   type Caller,
@@ -11,23 +11,18 @@ import {
 } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Route } from '../http/router.js';
-import type { Sql, SqlOf } from '../store/postgres.js';
-import { FairTurns } from '../waiting/limiter.js';
+import type { Sql } from '../store/postgres.js';
 import { parseUrl } from '../wire-text.js';
+import type { AccountParts } from './parts.js';
 import { findSession, REFRESH_TOKEN_MS, touchSession } from './sessions.js';
-import { type AddressOf, createRemembered, type Strangers, throttledAs } from './throttle.js';
-import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
+import { createRemembered, throttledAs, turnsWithin } from './throttle.js';
+import { ACCESS_TOKEN_SECONDS } from './tokens.js';
 import { createUser, normaliseEmail, type UserRow } from './users.js';
 
-interface AuthenticateParts {
-  readonly sqlOf: SqlOf;
-  readonly strangers: Strangers;
-  readonly tokens: Tokens;
-  readonly addressOf: AddressOf;
-  readonly baseUrl: string | null;
+interface AuthenticateParts
+  extends Pick<AccountParts, 'sqlOf' | 'strangers' | 'tokens' | 'addressOf' | 'baseUrl' | 'now'> {
   /** The plan of accounts that are made for identities of the trusted issuer; null: none are. */
   readonly openFor: { readonly plan: string } | null;
-  readonly now: () => number;
   /** Called when `last_use` could not be written; the request goes on. */
   readonly onProblem: (error: unknown) => void;
 }
@@ -52,8 +47,7 @@ export function createAuthenticate(parts: AuthenticateParts): {
 } {
   const { sqlOf, strangers, tokens, baseUrl, addressOf, openFor, now, onProblem } = parts;
   const ended = createRemembered<object>(now);
-  const busy = (): Error => new Unavailable('storeBusy');
-  const turns = new FairTurns({ ...REQUESTS, full: busy, late: busy });
+  const turns = turnsWithin(REQUESTS, 'storeBusy');
   /** Sessions whose `last_use` is being written: requests at the same time don't queue up for it. */
   const touching = new Set<string>();
 

@@ -2,23 +2,24 @@
 // stopped.
 import { z } from 'zod';
 import type { Config } from '../config/config.js';
-import { freePlanOf, type Plans } from '../config/plans.js';
+import { freePlanOf } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
 import { type CallerRoute, callerRoute, type GuardedOperation } from '../http/caller.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { Log } from '../log.js';
-import type { Queries, Sql, SqlOf } from '../store/postgres.js';
+import type { Queries, Sql } from '../store/postgres.js';
 import { createRounds } from '../waiting/limiter.js';
 import { createAuthenticate } from './authenticate.js';
 import { createKeyRoutes } from './key-routes.js';
-import { type KeyNodes, tellOfEnded } from './keys.js';
-import { createProtectionRoutes, type DeleteOwn } from './protection.js';
+import { tellOfEnded } from './keys.js';
+import type { AccountParts } from './parts.js';
+import { createProtectionRoutes } from './protection.js';
 import { createResetRoutes, type Mailer, openMailer, sweepResets } from './resets.js';
 import { endOtherSessions, endSession, endSessions, listSessions, SessionView, sweepSessions } from './sessions.js';
 import { createSignIn, createSignInRoutes } from './sign-in-routes.js';
-import { createAddressOf, createStrangers, createThrottle, passwordsOfAccount, sweepAttempts } from './throttle.js';
+import { createAddressOf, createStrangers, createThrottle, rules, sweepAttempts } from './throttle.js';
 import { createTokens, KEYS_RELOAD_MS, openSigningKeys, type SigningKeys } from './tokens.js';
 import {
   changeUser,
@@ -31,16 +32,9 @@ import {
   SomeNameField,
   UserView,
   userView,
-  type VerifyCurrent,
   verifyPassword,
   wrongPassword,
 } from './users.js';
-
-interface UserRouteParts {
-  readonly sqlOf: SqlOf;
-  readonly plans: Plans;
-  readonly verifyCurrent: VerifyCurrent;
-}
 
 const Changes = z
   .strictObject({
@@ -62,9 +56,9 @@ const Me = UserView.extend({ twoFactor: z.boolean().describe('Whether signing in
   id: 'User',
 });
 
-export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
-  const { sqlOf, plans, verifyCurrent } = parts;
+type UserRouteParts = Pick<AccountParts, 'sqlOf' | 'plans' | 'verifyCurrent'>;
 
+export function createUserRoutes({ sqlOf, plans, verifyCurrent }: UserRouteParts): CallerRoute[] {
   return [
     callerRoute('GET /web/users/me', showOperation, async ({ userId, twoFactor }) => {
       const user = await findUser(sqlOf(userId), userId);
@@ -103,7 +97,7 @@ const changeOperation: GuardedOperation = {
   summary: 'Changes your name, your e-mail address or your password',
   description:
     'What is left out stays. `email` and `newPassword` need `currentPassword`; a wrong one is a 400, and after ten of them in one ' +
-    `session a 429 with Retry-After, as after ${passwordsOfAccount.burst} changes of one account in a row. ` +
+    `session a 429 with Retry-After, as after ${rules.passwordsOfAccount.burst} changes of one account in a row. ` +
     'A new password ends your other sessions.',
   tag: 'users',
   requestBody: jsonBody(Changes),
@@ -121,7 +115,7 @@ const EndAll = z.strictObject({
     .describe('true spares the session that asks'),
 });
 
-function createSessionRoutes({ sqlOf, now }: { readonly sqlOf: SqlOf; readonly now: () => number }): CallerRoute[] {
+function createSessionRoutes({ sqlOf, now }: Pick<AccountParts, 'sqlOf' | 'now'>): CallerRoute[] {
   return [
     callerRoute('GET /web/users/me/sessions', listOperation, async (caller) =>
       jsonReply(200, await listSessions(sqlOf(caller.userId), caller, now())),
@@ -166,77 +160,56 @@ const endAllOperation: GuardedOperation = {
 };
 
 interface DashboardOptions
-  extends Pick<
-    Config,
-    'trustedIssuer' | 'baseUrl' | 'plans' | 'registration' | 'smtpUrl' | 'mailFrom' | 'trustedProxies'
-  > {
-  readonly sqlOf: SqlOf;
+  extends Pick<Config, 'trustedIssuer' | 'registration' | 'smtpUrl' | 'mailFrom' | 'trustedProxies'>,
+    Pick<AccountParts, 'sqlOf' | 'plans' | 'baseUrl' | 'admission' | 'deleteAccount' | 'settled' | 'now'> {
   /** The `iss` of our tokens. */
   readonly issuer: string;
-  readonly admission: KeyNodes;
-  readonly deleteAccount: DeleteOwn;
-  /** Resolves when the database has what was recorded of the user's scans, or after a moment. */
-  readonly settled: (userId: string) => Promise<void>;
   readonly log: Log;
-  readonly now: () => number;
 }
 
 /** The party of its own questions, among the accounts that share the store's connections. */
 const SERVICE = 'service';
 
 export async function openDashboard(options: DashboardOptions) {
-  const { sqlOf, issuer, trustedIssuer, baseUrl, plans, registration, admission, settled, log, now } = options;
+  const { sqlOf, issuer, trustedIssuer, plans, registration, log, now } = options;
   const sql = sqlOf(SERVICE);
-  const strangers = createStrangers();
-  const throttle = createThrottle(now);
-  const addressOf = createAddressOf(options.trustedProxies);
   const keys = await openSigningKeys(sql, now);
-  const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
+  const throttle = createThrottle(now);
+  const parts: AccountParts = {
+    ...options,
+    strangers: createStrangers(),
+    throttle,
+    tokens: createTokens(keys, { issuer, trusted: trustedIssuer, now }),
+    verifyCurrent: createVerifyCurrent(throttle),
+    addressOf: createAddressOf(options.trustedProxies),
+  };
   const plan = freePlanOf(plans).name;
   const passwords = { hash: hashPassword, verify: verifyPassword };
   const mailer = await mailerOf(options);
-  const verifyCurrent = createVerifyCurrent(throttle);
-  const signIn = await createSignIn({ sqlOf, strangers, throttle, plan, passwords, now });
+  const signIn = await createSignIn({ ...parts, plan, passwords });
 
   const upkeep = startUpkeep(sql, keys, options);
 
   return {
     ...createAuthenticate({
-      sqlOf,
-      strangers,
-      tokens,
-      addressOf,
-      baseUrl,
+      ...parts,
       openFor: registration === 'open' ? { plan } : null,
-      now,
       onProblem: (error) => log.warn({ reason: messageOfError(error) }, 'the last use of a session was not written'),
     }),
-    /** Where a request comes from, behind proxies that are trusted. */
-    addressOf,
+    addressOf: parts.addressOf,
     publicRoutes: [
       ...createSignInRoutes({
-        sqlOf,
-        strangers,
-        signIn,
-        tokens,
-        plans,
-        registration,
-        passwordMail: mailer !== null,
-        baseUrl,
-        addressOf,
-        now,
+        ...parts,
+        ...{ signIn, registration, passwordMail: mailer !== null },
         onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
       }),
-      ...createResetRoutes({ sqlOf, strangers, throttle, mailer, baseUrl, addressOf, now }),
+      ...createResetRoutes({ ...parts, mailer }),
     ],
     callerRoutes: [
-      ...createSessionRoutes({ sqlOf, now }),
-      ...createUserRoutes({ sqlOf, plans, verifyCurrent }),
-      ...createProtectionRoutes({
-        ...{ sqlOf, throttle, verifyCurrent, addressOf, now },
-        deleteAccount: options.deleteAccount,
-      }),
-      ...createKeyRoutes({ sqlOf, throttle, admission, plans, now, settled }),
+      ...createSessionRoutes(parts),
+      ...createUserRoutes(parts),
+      ...createProtectionRoutes(parts),
+      ...createKeyRoutes(parts),
     ],
     async stop(): Promise<void> {
       upkeep.stop();

@@ -1,25 +1,24 @@
 // The routes of a user's own API keys, and what is said of a key when it is made or changed: its limits on the wire, checked against what its
 // account may.
 import { z } from 'zod';
-import { KEY_SCOPES, type KeyLimits, limitOf, type Plans } from '../config/plans.js';
+import { KEY_SCOPES, type KeyLimits, limitOf } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { type Caller, type CallerRoute, callerRoute, type GuardedOperation } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody, pathParameter } from '../http/openapi.js';
-import type { SqlOf } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import {
   type CreatedKey,
   changeKey,
   createKeyWithinLimit,
   endKey,
-  type KeyNodes,
   LIVE_KEYS_MAX,
   type ListedKey,
   listKeys,
   NO_LIMITS,
 } from './keys.js';
-import { keyChangesOfUser, keyCreationsOfUser, keyEndsOfUser, type Rule, type Throttle } from './throttle.js';
+import type { AccountParts } from './parts.js';
+import { type Rule, rules } from './throttle.js';
 import { SomeNameField } from './users.js';
 
 const SECOND_MS = 1000;
@@ -88,15 +87,7 @@ export function limitsIn(
   };
 }
 
-interface KeyRouteParts {
-  readonly sqlOf: SqlOf;
-  readonly throttle: Throttle;
-  readonly admission: KeyNodes;
-  readonly plans: Plans;
-  readonly now: () => number;
-  /** Resolves when the database has what was recorded of the user's scans, the use of keys among it, or after a moment. */
-  readonly settled: (userId: string) => Promise<void>;
-}
+type KeyRouteParts = Pick<AccountParts, 'sqlOf' | 'throttle' | 'admission' | 'plans' | 'now' | 'settled'>;
 
 export const KeyView = z
   .object({
@@ -136,7 +127,7 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
       const { name, ...fields } = await readJson(exchange, NewKey);
       const limits = { ...NO_LIMITS, ...limitsIn(fields, within(caller)) };
       const sql = sqlOf(userId);
-      await throttle.require(sql, [[keyCreationsOfUser, userId]]);
+      await throttle.require(sql, [[rules.keyCreationsOfUser, userId]]);
       const key = await sql.transaction('readCommitted', (tx) => createKeyWithinLimit(tx, { userId, name, limits }));
       if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
       return jsonReply(201, createdView(key));
@@ -146,7 +137,7 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
       const { name, ...fields } = await readJson(exchange, ChangedKey);
       const change = { ...(typeof name === 'string' ? { name } : {}), ...limitsIn(fields, within(caller)) };
       const sql = sqlOf(userId);
-      await throttle.require(sql, [[keyChangesOfUser, userId]]);
+      await throttle.require(sql, [[rules.keyChangesOfUser, userId]]);
       const keyId = z.guid().safeParse(uuid);
       await settled(userId);
       const key = keyId.success ? await changeKey(sql, admission, { userId, keyId: keyId.data }, change) : null;
@@ -155,7 +146,7 @@ export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
     }),
     callerRoute('DELETE /web/keys/{uuid}', revokeOperation, async ({ userId }, _exchange, { uuid = '' }) => {
       const sql = sqlOf(userId);
-      await throttle.require(sql, [[keyEndsOfUser, userId]]);
+      await throttle.require(sql, [[rules.keyEndsOfUser, userId]]);
       // What was sent may be a key that works: it isn't repeated.
       if ((await endKey(sql, admission, userId, uuid)) === null) throw new Failure('notFound', 'the key');
       return noContent;
@@ -180,7 +171,7 @@ const listOperation: GuardedOperation = {
 
 const createOperation: GuardedOperation = {
   summary: 'Makes an API key, which works at once',
-  description: `At most ${LIVE_KEYS_MAX} live keys for each user. ${keyCreationsOfUser.burst} creations may come at once, then ${perHour(keyCreationsOfUser)} an hour: a 429 with Retry-After says when.`,
+  description: `At most ${LIVE_KEYS_MAX} live keys for each user. ${rules.keyCreationsOfUser.burst} creations may come at once, then ${perHour(rules.keyCreationsOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
   requestBody: jsonBody(NewKey),
   responses: { 201: jsonAnswer('The key with its whole value, which is not shown again.', NewKeyView) },
@@ -191,7 +182,7 @@ const changeOperation: GuardedOperation = {
   summary: 'Changes the name of one of your API keys, or what it may',
   description:
     'From the answer on every node admits it by what was changed. After a 503 that is not certain: send the same request again. A key whose time is over ' +
-    `comes back with another \`expires\`. ${keyChangesOfUser.burst} requests may come at once, then ${perHour(keyChangesOfUser)} an hour: a 429 with Retry-After says when.`,
+    `comes back with another \`expires\`. ${rules.keyChangesOfUser.burst} requests may come at once, then ${perHour(rules.keyChangesOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
   parameters: [pathParameter('uuid', z.string().describe("The key's `uuid`."))],
   requestBody: jsonBody(ChangedKey),
@@ -203,7 +194,7 @@ const revokeOperation: GuardedOperation = {
   summary: 'Ends one of your API keys for good: from the answer on every node refuses it',
   description:
     'After a 503 it is not certain that every node refuses it: send the same request again. Of several at the same time one gets ' +
-    `the 204. ${keyEndsOfUser.burst} requests may come at once, then ${perHour(keyEndsOfUser)} an hour: a 429 with Retry-After says when.`,
+    `the 204. ${rules.keyEndsOfUser.burst} requests may come at once, then ${perHour(rules.keyEndsOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
   parameters: [
     pathParameter(

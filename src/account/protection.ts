@@ -8,10 +8,11 @@ import { type Caller, type CallerRoute, callerRoute, type GuardedOperation } fro
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody } from '../http/openapi.js';
-import type { Queries, Sql, SqlOf } from '../store/postgres.js';
+import type { Queries, Sql } from '../store/postgres.js';
+import type { AccountParts } from './parts.js';
 import { endOtherSessions, hashOf } from './sessions.js';
-import { type Attempt, codesOfAccount, type Throttle } from './throttle.js';
-import { findUser, PasswordField, type VerifyCurrent } from './users.js';
+import { type Attempt, rules } from './throttle.js';
+import { findUser, PasswordField } from './users.js';
 
 /** RFC 4226, section 4: 160 bits are recommended. */
 const SECRET_BYTES = 20;
@@ -123,21 +124,10 @@ function totpOf(secret: Uint8Array, label: string): TOTP {
 /** As people type them: in groups, in any case. */
 const bare = (code: string): string => code.replace(/[\s-]/g, '').toUpperCase();
 
-interface ProtectionRouteParts {
-  readonly sqlOf: SqlOf;
-  readonly throttle: Throttle;
-  readonly verifyCurrent: VerifyCurrent;
-  /** Deletes the account of its owner, with all that it has. Throws Failure `conflict` where it can't go. */
-  readonly deleteAccount: DeleteOwn;
-  readonly addressOf: (exchange: Exchange) => string;
-  readonly now: () => number;
-}
-
-export type DeleteOwn = (owner: {
-  readonly userId: string;
-  readonly email: string;
-  readonly address: string;
-}) => Promise<void>;
+type ProtectionRouteParts = Pick<
+  AccountParts,
+  'sqlOf' | 'throttle' | 'verifyCurrent' | 'deleteAccount' | 'addressOf' | 'now'
+>;
 
 /** Six digits, or a recovery code. */
 const CodeField = z.string().min(1, 'must not be empty').max(64, 'is too long');
@@ -152,10 +142,6 @@ const Recovery = z
   .meta({ id: 'RecoveryCodes' });
 
 export function createProtectionRoutes(parts: ProtectionRouteParts): CallerRoute[] {
-  return [...createTwoFactorRoutes(parts), createDeletionRoute(parts)];
-}
-
-function createTwoFactorRoutes(parts: ProtectionRouteParts): CallerRoute[] {
   const { sqlOf, throttle, verifyCurrent, now } = parts;
   return [
     callerRoute('POST /web/users/me/two-factor', beginOperation, async (caller, exchange) => {
@@ -165,7 +151,7 @@ function createTwoFactorRoutes(parts: ProtectionRouteParts): CallerRoute[] {
     callerRoute('POST /web/users/me/two-factor/confirmation', confirmOperation, async (caller, exchange) => {
       const { code } = await readJson(exchange, Code);
       const sql = sqlOf(caller.userId);
-      await throttle.require(sql, [[codesOfAccount, caller.userId]]);
+      await throttle.require(sql, [[rules.codesOfAccount, caller.userId]]);
       const confirmed = await confirmTwoFactor(sql, caller, code, now());
       switch (confirmed.outcome) {
         case 'notBegun':
@@ -180,22 +166,19 @@ function createTwoFactorRoutes(parts: ProtectionRouteParts): CallerRoute[] {
       const { currentPassword, code } = await readJson(exchange, PasswordAndCode);
       const sql = sqlOf(caller.userId);
       await verifyCurrent(sql, caller, currentPassword);
-      const guess: Attempt = [codesOfAccount, caller.userId];
+      const guess: Attempt = [rules.codesOfAccount, caller.userId];
       await throttle.require(sql, [guess]);
       if (!(await acceptCode(sql, caller.userId, code, now()))) throw wrongCode();
       await sql.transaction('readCommitted', (tx) => endTwoFactor(tx, caller.userId));
       await throttle.giveBack(sql, [guess]);
       return noContent;
     }),
+    callerRoute('POST /web/users/me/deletion', deleteOperation, async (caller, exchange) => {
+      const user = await provenUser(parts, caller, exchange);
+      await parts.deleteAccount({ userId: user.id, email: user.email, address: parts.addressOf(exchange) });
+      return noContent;
+    }),
   ];
-}
-
-function createDeletionRoute(parts: ProtectionRouteParts): CallerRoute {
-  return callerRoute('POST /web/users/me/deletion', deleteOperation, async (caller, exchange) => {
-    const user = await provenUser(parts, caller, exchange);
-    await parts.deleteAccount({ userId: user.id, email: user.email, address: parts.addressOf(exchange) });
-    return noContent;
-  });
 }
 
 /** Whose account it is, after the password was said again. Throws Failure. */

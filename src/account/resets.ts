@@ -8,19 +8,11 @@ import type { Exchange } from '../http/exchange.js';
 import { noContent, readJson } from '../http/json.js';
 import { jsonBody } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
-import type { Queries, Sql, SqlOf } from '../store/postgres.js';
+import type { Queries, Sql } from '../store/postgres.js';
 import { fromHere } from './authenticate.js';
+import type { AccountParts } from './parts.js';
 import { endOtherSessions, hashOf, isToken, newToken } from './sessions.js';
-import {
-  type Attempt,
-  resetsOfAccount,
-  resetsOfAddress,
-  STRANGERS,
-  type Strangers,
-  type Throttle,
-  throttledAs,
-  tooMany,
-} from './throttle.js';
+import { type Attempt, rules, STRANGERS, throttledAs, tooMany } from './throttle.js';
 import { EmailField, findUserByEmail, hashPassword, NewPasswordField, normaliseEmail } from './users.js';
 
 export const RESET_MINUTES = 60;
@@ -136,15 +128,10 @@ export async function openMailer({ url, from, onProblem }: MailerOptions) {
 /** RFC 6409 and RFC 8314. */
 const portOf = (secure: boolean): number => (secure ? 465 : 587);
 
-interface ResetRouteParts {
-  readonly sqlOf: SqlOf;
-  readonly strangers: Strangers;
-  readonly throttle: Throttle;
+interface ResetRouteParts
+  extends Pick<AccountParts, 'sqlOf' | 'strangers' | 'throttle' | 'baseUrl' | 'addressOf' | 'now'> {
   /** Null: the server sends none. */
   readonly mailer: Mailer | null;
-  readonly baseUrl: string | null;
-  readonly addressOf: (exchange: Exchange) => string;
-  readonly now: () => number;
 }
 
 const Request = z.strictObject({ email: EmailField }).meta({ id: 'PasswordResetRequest' });
@@ -178,8 +165,8 @@ export function createResetRoutes(parts: ResetRouteParts): Route[] {
     if (mailer === null) throw new Failure('mailOff');
     const normalised = normaliseEmail(email);
     await count(address, [
-      [resetsOfAddress, address],
-      [resetsOfAccount, normalised],
+      [rules.resetsOfAddress, address],
+      [rules.resetsOfAccount, normalised],
     ]);
     mailer.send(() => mailTo(normalised));
     return noContent;
@@ -188,7 +175,7 @@ export function createResetRoutes(parts: ResetRouteParts): Route[] {
   async function reset(exchange: Exchange) {
     const address = throttledAs(addressOf(exchange));
     const { token, newPassword } = await readJson(exchange, Reset);
-    await count(address, [[resetsOfAddress, address]]);
+    await count(address, [[rules.resetsOfAddress, address]]);
     // Nothing is hashed for a token that is nobody's.
     const owner = isToken(token)
       ? await strangers.ask([address, 'reset'], () => ownerOfReset(sql, token, now()))

@@ -4,7 +4,6 @@
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { z } from 'zod';
-import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
@@ -13,9 +12,10 @@ import { jsonAnswer, jsonBody } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
 import type { Reply } from '../http/wire.js';
 import { recentTable } from '../recent-table.js';
-import type { Sql, SqlOf } from '../store/postgres.js';
+import type { Sql } from '../store/postgres.js';
 import type { Who } from '../waiting/limiter.js';
 import { fromHere, REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies, tokenOf } from './authenticate.js';
+import type { AccountParts } from './parts.js';
 import { acceptCode } from './protection.js';
 import {
   endSession,
@@ -26,24 +26,8 @@ import {
   type StartedSession,
   startSession,
 } from './sessions.js';
-import {
-  type AddressOf,
-  type Attempt,
-  codesOfAccount,
-  createRemembered,
-  registrationsOfAccount,
-  registrationsOfAddress,
-  STRANGERS,
-  type Strangers,
-  signInsOfAccount,
-  signInsOfAddress,
-  signInsOfPair,
-  type Throttle,
-  type Throttled,
-  throttledAs,
-  tooMany,
-} from './throttle.js';
-import { ACCESS_TOKEN_SECONDS, Jwks, type Tokens } from './tokens.js';
+import { type Attempt, createRemembered, rules, STRANGERS, type Throttled, throttledAs, tooMany } from './throttle.js';
+import { ACCESS_TOKEN_SECONDS, Jwks } from './tokens.js';
 import {
   createUser,
   EmailField,
@@ -70,14 +54,10 @@ export interface SignedIn extends StartedSession {
   readonly user: UserRow;
 }
 
-interface SignInOptions {
-  readonly sqlOf: SqlOf;
-  readonly strangers: Strangers;
-  readonly throttle: Throttle;
+interface SignInOptions extends Pick<AccountParts, 'sqlOf' | 'strangers' | 'throttle' | 'now'> {
   /** Of new accounts. */
   readonly plan: string;
   readonly passwords: PasswordWork;
-  readonly now: () => number;
 }
 
 const DECOY_BYTES = 32;
@@ -129,8 +109,8 @@ export async function createSignIn(options: SignInOptions) {
       const who: Who = [address, email];
       // Before anything is hashed, and whether or not the account is there.
       const attempts: Attempt[] = [
-        [registrationsOfAddress, address],
-        [registrationsOfAccount, email],
+        [rules.registrationsOfAddress, address],
+        [rules.registrationsOfAccount, email],
       ];
       const refusal = throttle.known(attempts) ?? (await take(attempts, email, address));
       if (refusal !== null) await strangers.refuse(address, tooMany(refusal));
@@ -156,9 +136,9 @@ function createGuesses({ sqlOf, strangers, throttle, now }: SignInOptions, homes
   /** Without those attempts that count nobody where the account is at home; null: it isn't. */
   async function withoutRule(attempts: readonly Attempt[], { attempt }: Throttled, email: string, address: string) {
     const rest = attempts.filter((other) => other !== attempt);
-    if (attempt[0] === signInsOfAddress) return homes.isKnown(email, address) ? rest : null;
+    if (attempt[0] === rules.signInsOfAddress) return homes.isKnown(email, address) ? rest : null;
     // A stranger who fails on purpose doesn't lock the owner out of where the owner is signed in.
-    if (attempt[0] === signInsOfAccount) return (await homes.has(email, address)) ? rest : null;
+    if (attempt[0] === rules.signInsOfAccount) return (await homes.has(email, address)) ? rest : null;
     return null;
   }
 
@@ -184,7 +164,7 @@ function createGuesses({ sqlOf, strangers, throttle, now }: SignInOptions, homes
       await throttle.giveBack(own, attempts);
       throw new Failure('codeMissing');
     }
-    const guess: Attempt = [codesOfAccount, userId];
+    const guess: Attempt = [rules.codesOfAccount, userId];
     await throttle.require(own, [guess]);
     if (!(await acceptCode(own, userId, code, now()))) throw new Failure('codeInvalid');
     return [guess];
@@ -195,9 +175,9 @@ function createGuesses({ sqlOf, strangers, throttle, now }: SignInOptions, homes
 
 function attemptsOf(email: string, address: string): readonly Attempt[] {
   return [
-    [signInsOfAddress, address],
-    [signInsOfPair, email, address],
-    [signInsOfAccount, email],
+    [rules.signInsOfAddress, address],
+    [rules.signInsOfPair, email, address],
+    [rules.signInsOfAccount, email],
   ];
 }
 
@@ -243,17 +223,11 @@ function createHomes({ sqlOf, strangers, now }: SignInOptions) {
   };
 }
 
-interface SignInRouteParts {
-  readonly sqlOf: SqlOf;
-  readonly strangers: Strangers;
+interface SignInRouteParts
+  extends Pick<AccountParts, 'sqlOf' | 'strangers' | 'tokens' | 'plans' | 'baseUrl' | 'addressOf' | 'now'> {
   readonly signIn: SignIn;
-  readonly tokens: Tokens;
-  readonly plans: Plans;
   readonly registration: 'open' | 'closed';
   readonly passwordMail: boolean;
-  readonly baseUrl: string | null;
-  readonly addressOf: AddressOf;
-  readonly now: () => number;
   /** A used refresh token was shown again: by a thief, or by the user whose token was stolen. */
   readonly onReuse: (session: { readonly userId: string; readonly sessionId: string }) => void;
 }

@@ -5,11 +5,11 @@ import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
-import { Failure, Unavailable } from '../errors.js';
+import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { recentTable } from '../recent-table.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { FairTurns, type Who } from '../waiting/limiter.js';
+import { FairTurns, type TurnLimits, type TurnRules, type Who } from '../waiting/limiter.js';
 
 export interface Rule {
   readonly name: string;
@@ -22,32 +22,34 @@ export interface Rule {
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** Everything from one address: an office of people who mistype has room; a list of passwords does not. */
-export const signInsOfAddress: Rule = { name: 'sign-in address', burst: 30, everyMs: 20 * SECOND };
-/** One account from one address: a user who has forgotten the password has ten tries, then one a minute. */
-export const signInsOfPair: Rule = { name: 'sign-in account address', burst: 10, everyMs: MINUTE };
-/** One account from everywhere it isn't signed in from: a thousand addresses have a hundred tries an hour between them. */
-export const signInsOfAccount: Rule = { name: 'sign-in account', burst: 100, everyMs: 36 * SECOND };
-/** Guesses of the current password in one session: a thief of its token must not find the password as well. */
-export const passwordsOfSession: Rule = { name: 'password session', burst: 10, everyMs: MINUTE };
-/** Checks of the current password of one account, right ones too: each costs as much as hundreds of scans. */
-export const passwordsOfAccount: Rule = { name: 'password account', burst: 30, everyMs: 20 * SECOND };
-/** New accounts from one address. */
-export const registrationsOfAddress: Rule = { name: 'registration address', burst: 30, everyMs: MINUTE };
-/** Attempts to make an account of one e-mail address, from everywhere: each costs a hash of a password, and says whether it is taken. */
-export const registrationsOfAccount: Rule = { name: 'registration account', burst: 10, everyMs: MINUTE };
-/** Codes of the second factor of one account, from everywhere: of a million three are right at a time. */
-export const codesOfAccount: Rule = { name: 'code account', burst: 10, everyMs: MINUTE };
-/** Links to another password asked for from one address, and passwords set by them. */
-export const resetsOfAddress: Rule = { name: 'reset address', burst: 30, everyMs: MINUTE };
-/** Mails to one address. */
-export const resetsOfAccount: Rule = { name: 'reset account', burst: 3, everyMs: 10 * MINUTE };
-/** Keys made by one user: a script that makes one for each build has room; one in a loop does not. */
-export const keyCreationsOfUser: Rule = { name: 'key creation', burst: 100, everyMs: 10 * SECOND };
-/** Changes of their keys by one user. */
-export const keyChangesOfUser: Rule = { name: 'key change', burst: 200, everyMs: 5 * SECOND };
-/** Attempts of one user to end a key, counted apart: a user who has made too many keys can still end those that leaked. */
-export const keyEndsOfUser: Rule = { name: 'key end', burst: 200, everyMs: 5 * SECOND };
+export const rules = {
+  /** Everything from one address: an office of people who mistype has room; a list of passwords does not. */
+  signInsOfAddress: { name: 'sign-in address', burst: 30, everyMs: 20 * SECOND },
+  /** One account from one address: a user who has forgotten the password has ten tries, then one a minute. */
+  signInsOfPair: { name: 'sign-in account address', burst: 10, everyMs: MINUTE },
+  /** One account from everywhere it isn't signed in from: a thousand addresses have a hundred tries an hour between them. */
+  signInsOfAccount: { name: 'sign-in account', burst: 100, everyMs: 36 * SECOND },
+  /** Guesses of the current password in one session: a thief of its token must not find the password as well. */
+  passwordsOfSession: { name: 'password session', burst: 10, everyMs: MINUTE },
+  /** Checks of the current password of one account, right ones too: each costs as much as hundreds of scans. */
+  passwordsOfAccount: { name: 'password account', burst: 30, everyMs: 20 * SECOND },
+  /** New accounts from one address. */
+  registrationsOfAddress: { name: 'registration address', burst: 30, everyMs: MINUTE },
+  /** Attempts to make an account of one e-mail address, from everywhere: each costs a hash of a password, and says whether it is taken. */
+  registrationsOfAccount: { name: 'registration account', burst: 10, everyMs: MINUTE },
+  /** Codes of the second factor of one account, from everywhere: of a million three are right at a time. */
+  codesOfAccount: { name: 'code account', burst: 10, everyMs: MINUTE },
+  /** Links to another password asked for from one address, and passwords set by them. */
+  resetsOfAddress: { name: 'reset address', burst: 30, everyMs: MINUTE },
+  /** Mails to one address. */
+  resetsOfAccount: { name: 'reset account', burst: 3, everyMs: 10 * MINUTE },
+  /** Keys made by one user: a script that makes one for each build has room; one in a loop does not. */
+  keyCreationsOfUser: { name: 'key creation', burst: 100, everyMs: 10 * SECOND },
+  /** Changes of their keys by one user. */
+  keyChangesOfUser: { name: 'key change', burst: 200, everyMs: 5 * SECOND },
+  /** Attempts of one user to end a key, counted apart: a user who has made too many keys can still end those that leaked. */
+  keyEndsOfUser: { name: 'key end', burst: 200, everyMs: 5 * SECOND },
+} as const satisfies Record<string, Rule>;
 
 export type Attempt = readonly [Rule, ...string[]];
 
@@ -191,6 +193,12 @@ const keyOf = ([{ name }, ...subject]: Attempt): string => JSON.stringify([name,
 /** Hashed: of one size whatever was typed, and no list of addresses. */
 const bucketOf = (attempt: Attempt): Buffer => createHash('sha256').update(keyOf(attempt)).digest();
 
+/** Turns whose work is refused for this reason, where there is no place to wait for one, or none in time. */
+export function turnsWithin(limits: TurnLimits & Pick<TurnRules, 'leastMs'>, reason: UnavailableReason): FairTurns {
+  const busy = (): Error => new Unavailable(reason);
+  return new FairTurns({ ...limits, full: busy, late: busy });
+}
+
 /** The party of their questions, among the accounts that share the store's connections. */
 export const STRANGERS = 'strangers';
 
@@ -207,9 +215,8 @@ const REFUSAL_MS = 5;
 export type Strangers = ReturnType<typeof createStrangers>;
 
 export function createStrangers() {
-  const busy = (): Error => new Unavailable('signInsBusy');
-  const questions = new FairTurns({ ...LIMITS, full: busy, late: busy });
-  const refusals = new FairTurns({ ...REFUSALS, full: busy, late: busy });
+  const questions = turnsWithin(LIMITS, 'signInsBusy');
+  const refusals = turnsWithin(REFUSALS, 'signInsBusy');
   return {
     /** Does what asks the store, when it is this one's turn. Throws Failure('unavailable') when there is none in time. */
     ask: <T>(who: Who, work: () => Promise<T>): Promise<T> => questions.run(who, work),
@@ -256,7 +263,8 @@ export type AddressOf = (exchange: Pick<Exchange, 'remoteAddress' | 'headers'>) 
  */
 export function createAddressOf(trusted: readonly string[]): AddressOf {
   const networks = trusted.map((network) => ipaddr.parseCIDR(network));
-  const isTrusted = (address: IpAddress): boolean => networks.some((network) => isIn(address, network));
+  const isTrusted = (address: IpAddress): boolean =>
+    networks.some(([network, bits]) => address.kind() === network.kind() && address.match(network, bits));
 
   return (exchange) => {
     const remoteAddress = exchange.remoteAddress();
@@ -289,8 +297,4 @@ function read(text: string): IpAddress | null {
   const [, ipv4, ipv6] = WITH_PORT.exec(text) ?? [];
   const bare = ipv4 ?? ipv6 ?? text;
   return isIP(bare) === 0 || bare.includes('%') ? null : ipaddr.process(bare);
-}
-
-function isIn(address: IpAddress, [network, bits]: [IpAddress, number]): boolean {
-  return address.kind() === network.kind() && address.match(network, bits);
 }

@@ -16,8 +16,8 @@ import { z } from 'zod';
 import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { FairTurns, type Who } from '../waiting/limiter.js';
-import { createRemembered } from './throttle.js';
+import type { Who } from '../waiting/limiter.js';
+import { createRemembered, turnsWithin } from './throttle.js';
 
 export interface SigningKey {
   /** The `kid` of its tokens. */
@@ -195,11 +195,9 @@ function readCompact(token: string): { readonly header: unknown; readonly claime
 export function isCompact(token: string): boolean {
   if (token.length > TOKEN_CHARACTERS) return false;
   const segments = token.split('.');
+  const isCanonical = (segment: string): boolean =>
+    segment !== '' && Buffer.from(segment, 'base64url').toString('base64url') === segment;
   return segments.length === 3 && segments.every(isCanonical);
-}
-
-function isCanonical(segment: string): boolean {
-  return segment !== '' && Buffer.from(segment, 'base64url').toString('base64url') === segment;
 }
 
 function readJson(segment: string): unknown {
@@ -347,9 +345,9 @@ const forged: RememberedToken = { kind: 'forged' };
 export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenOptions) {
   const verifyExternal = trusted === null ? null : createExternalVerifier(trusted, now);
   const known = createRemembered<RememberedToken>(now);
-  const checks = createChecks();
+  const checks = turnsWithin(CHECKS, 'signInsBusy');
   // Apart from ours: an issuer whose keys don't come holds them up.
-  const externalChecks = createChecks();
+  const externalChecks = turnsWithin(CHECKS, 'signInsBusy');
 
   async function verifyOwn(token: string, header: unknown, who: Who): Promise<Verification> {
     const read = OwnHeader.safeParse(header);
@@ -442,9 +440,4 @@ function publicHalf({ id, publicKey }: ReturnType<SigningKeys['current']>) {
 
 function ownVerification({ sub, sid, iat, exp }: z.infer<typeof OwnClaims>, nowMs: number): Verification {
   return inTime({ iat, exp }, nowMs) ?? { outcome: 'own', userId: sub, sessionId: sid };
-}
-
-function createChecks(): FairTurns {
-  const busy = (): Error => new Unavailable('signInsBusy');
-  return new FairTurns({ ...CHECKS, full: busy, late: busy });
 }

@@ -9,14 +9,14 @@ import { z } from 'zod';
 import type { Bootstrap } from '../config/config.js';
 import { type Allowance, limitOf, type Plans } from '../config/plans.js';
 import { codeOf } from '../error-text.js';
-import { Failure, Unavailable } from '../errors.js';
+import { Failure } from '../errors.js';
 import type { Caller } from '../http/caller.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
-import { FairTurns, type Who } from '../waiting/limiter.js';
+import type { Who } from '../waiting/limiter.js';
 import { within } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { createKey } from './keys.js';
-import { type Attempt, passwordsOfAccount, passwordsOfSession, type Throttle } from './throttle.js';
+import { type Attempt, rules, type Throttle, turnsWithin } from './throttle.js';
 
 interface NewUser {
   readonly email: string;
@@ -327,11 +327,10 @@ export const PASSWORD_MAX_CHARACTERS = 128;
 /** For what the operator does, and the service for itself. */
 const SERVICE: Who = ['service'];
 
-const busy = (): Error => new Unavailable('passwordsBusy');
-const turns = new FairTurns({
-  ...{ running: CONCURRENT_MAX, runningEach: 1, waiting: WAITING_MAX, waitingEach: WAITING_EACH_MAX, waitMs: WAIT_MS },
-  ...{ full: busy, late: busy },
-});
+const turns = turnsWithin(
+  { running: CONCURRENT_MAX, runningEach: 1, waiting: WAITING_MAX, waitingEach: WAITING_EACH_MAX, waitMs: WAIT_MS },
+  'passwordsBusy',
+);
 
 /** Throws Failure('unavailable') when too many wait. `who`: the account, or the address and the account that it names. */
 export async function hashPassword(password: string, who: Who = SERVICE): Promise<string> {
@@ -364,8 +363,8 @@ export type VerifyCurrent = (sql: Sql, caller: Caller, currentPassword: string) 
 
 export function createVerifyCurrent(throttle: Throttle): VerifyCurrent {
   return async (sql, { userId, sessionId }, currentPassword) => {
-    const guess: Attempt = [passwordsOfSession, userId, sessionId ?? ''];
-    await throttle.require(sql, [guess, [passwordsOfAccount, userId]]);
+    const guess: Attempt = [rules.passwordsOfSession, userId, sessionId ?? ''];
+    await throttle.require(sql, [guess, [rules.passwordsOfAccount, userId]]);
     const stored = await passwordHashOf(sql, userId);
     if (stored === null) throw new Failure('badRequest', 'currentPassword: this account has no password');
     if (!(await verifyPassword(currentPassword, stored, [userId]))) throw wrongPassword();

@@ -1,7 +1,7 @@
 // What an operator changes on accounts: in one transaction with its line of the audit log, and then told to every node. What deleted accounts leave goes later. The log
 // says who did what to whom, when, and from which address; it is only added to.
 import { endKey, type KeyRevocation, revokeInPostgres } from '../account/keys.js';
-import type { DeleteOwn } from '../account/protection.js';
+import type { DeleteOwn } from '../account/parts.js';
 import { endOtherSessions } from '../account/sessions.js';
 import { allowanceOf, findUser, type Role, type UserRow, userColumns } from '../account/users.js';
 import { limitOf, type Plans, SUSPENDED_LIMIT } from '../config/plans.js';

@@ -1,7 +1,7 @@
 // The routes of API keys over the wire, on both stores: what they show, take and refuse, and what happens when they race or a store fails.
 import { z } from 'zod';
 import { createKey, LIVE_KEYS_MAX, revokeInPostgres, tellOfEnded } from '../../src/account/keys.js';
-import { keyCreationsOfUser, keyEndsOfUser } from '../../src/account/throttle.js';
+import { rules } from '../../src/account/throttle.js';
 import { createKeyLoader } from '../../src/admission/key-owners.js';
 import { Unavailable } from '../../src/errors.js';
 import { hashOfKey } from '../../src/store/keys.js';
@@ -297,7 +297,7 @@ onEachStore(async (t, store) => {
     const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
     let nowMs = Date.UTC(2026, 10, 21, 9);
     const dashboard = await startDashboard(t, { sql, now: () => nowMs });
-    for (let n = 0; n < keyCreationsOfUser.burst; n += 1) {
+    for (let n = 0; n < rules.keyCreationsOfUser.burst; n += 1) {
       const { uuid } = await create(dashboard, ada, 'one of many');
       t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${uuid}`)).status, 204);
     }
@@ -306,7 +306,7 @@ onEachStore(async (t, store) => {
     t.match(refused, tooMany);
     t.equal(refused.headers.get('retry-after'), '10');
     t.same(await list(dashboard, ada), []);
-    const ending = keyEndsOfUser.burst - keyCreationsOfUser.burst;
+    const ending = rules.keyEndsOfUser.burst - rules.keyCreationsOfUser.burst;
     for (let n = 0; n < ending; n += 1) {
       t.match(await dashboard.ask(ada, 'DELETE', `/web/keys/${'f'.repeat(32)}`), { status: 404 });
     }
@@ -315,7 +315,7 @@ onEachStore(async (t, store) => {
     t.equal(last.headers.get('retry-after'), '5');
     const other = await create(dashboard, eve, "somebody else's");
     t.equal((await dashboard.ask(eve, 'DELETE', `/web/keys/${other.uuid}`)).status, 204);
-    nowMs += keyCreationsOfUser.everyMs;
+    nowMs += rules.keyCreationsOfUser.everyMs;
     await create(dashboard, ada, 'a while later');
   });
 

@@ -1,15 +1,6 @@
 // Signing in, on both stores: one password verification for known and unknown accounts, throttling, and an owner who isn't locked out.
 import { createSignIn, type SignIn } from '../../src/account/sign-in-routes.js';
-import {
-  createStrangers,
-  createThrottle,
-  registrationsOfAccount,
-  registrationsOfAddress,
-  signInsOfAccount,
-  signInsOfAddress,
-  signInsOfPair,
-  sweepAttempts,
-} from '../../src/account/throttle.js';
+import { createStrangers, createThrottle, rules, sweepAttempts } from '../../src/account/throttle.js';
 import { createUser, hashPassword, type PasswordWork, verifyPassword } from '../../src/account/users.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
@@ -101,7 +92,7 @@ onEachStore(async (t, store) => {
     await register(desk);
     for (const email of [ada.email, 'nobody@example.com']) {
       const attempt = (password = 'wrong') => desk.signIn.login({ email, password }, home);
-      for (let n = 0; n < signInsOfPair.burst; n += 1) await t.rejects(attempt(), wrong);
+      for (let n = 0; n < rules.signInsOfPair.burst; n += 1) await t.rejects(attempt(), wrong);
       desk.verified.length = 0;
       for (let n = 0; n < 3; n += 1) await t.rejects(attempt(PASSWORD), { ...throttled, retryAfterSeconds: 60 });
       t.same(desk.verified, []);
@@ -128,7 +119,7 @@ onEachStore(async (t, store) => {
     const attempt = (n: number, ipAddress: string) =>
       desk.signIn.login({ email: `${n}@example.com`, password: 'wrong' }, from(ipAddress));
     // An IPv6 customer has a /64 of addresses at least.
-    for (let n = 0; n < signInsOfAddress.burst; n += 1) await t.rejects(attempt(n, `2001:db8::${n}`), wrong);
+    for (let n = 0; n < rules.signInsOfAddress.burst; n += 1) await t.rejects(attempt(n, `2001:db8::${n}`), wrong);
     await t.rejects(attempt(100, '2001:db8::ffff'), { ...throttled, retryAfterSeconds: 20 });
     await t.rejects(attempt(101, '2001:db8:0:1::1'), wrong);
   });
@@ -137,13 +128,13 @@ onEachStore(async (t, store) => {
     const { sql } = await open(t, await store.target(t));
     const desk = await openDesk(sql, { quick: true });
     await register(desk);
-    for (let n = 0; n < signInsOfAccount.burst; n += 1) {
+    for (let n = 0; n < rules.signInsOfAccount.burst; n += 1) {
       await t.rejects(desk.signIn.login({ ...ada, password: 'wrong' }, from(`198.51.100.${n}`)), wrong);
     }
     await t.rejects(desk.signIn.login(ada, from('203.0.113.1')), { ...throttled, retryAfterSeconds: 36 });
     t.ok(await desk.signIn.login(ada, home));
     await t.rejects(desk.signIn.login({ ...ada, password: 'wrong' }, home), wrong);
-    desk.later(signInsOfAccount.everyMs);
+    desk.later(rules.signInsOfAccount.everyMs);
     t.ok(await desk.signIn.login(ada, from('203.0.113.1')), 'elsewhere a little later');
   });
 
@@ -153,7 +144,7 @@ onEachStore(async (t, store) => {
     await register(desk);
     const attempt = () => desk.signIn.login({ ...ada, password: 'wrong' }, home);
     const allTries = async (): Promise<void> => {
-      for (let n = 0; n < signInsOfPair.burst; n += 1) await t.rejects(attempt(), wrong);
+      for (let n = 0; n < rules.signInsOfPair.burst; n += 1) await t.rejects(attempt(), wrong);
       await t.rejects(attempt(), { ...throttled, retryAfterSeconds: 60 });
     };
     desk.later(86_400_000);
@@ -207,17 +198,17 @@ onEachStore(async (t, store) => {
       const attempt = (email: string, ipAddress: string) =>
         signIn.register({ email, password: PASSWORD, name: '' }, from(ipAddress));
       await attempt(ada.email, '198.51.100.0');
-      for (let n = 1; n < registrationsOfAccount.burst; n += 1) {
+      for (let n = 1; n < rules.registrationsOfAccount.burst; n += 1) {
         await t.rejects(attempt(ada.email.toUpperCase(), `198.51.100.${n}`), { code: 'conflict' });
       }
       const before = hashes;
       // More than an address may have, to see that what is refused isn't counted there.
-      for (let n = 0; n <= registrationsOfAddress.burst; n += 1) {
+      for (let n = 0; n <= rules.registrationsOfAddress.burst; n += 1) {
         await t.rejects(attempt(` ${ada.email}`, '203.0.113.1'), { ...throttled, retryAfterSeconds: 60 });
       }
       t.equal(hashes, before);
       t.ok(await attempt('eve@example.com', '203.0.113.1'), 'another account from there');
-      nowMs += registrationsOfAccount.everyMs;
+      nowMs += rules.registrationsOfAccount.everyMs;
       await t.rejects(attempt(ada.email, '203.0.113.1'), { code: 'conflict' });
       await t.rejects(attempt(ada.email, '203.0.113.2'), throttled);
     },
