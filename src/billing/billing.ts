@@ -6,38 +6,27 @@ import type { BillingSettings } from '../config/config.js';
 import { limitOf, type Plans, planNamed } from '../config/plans.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Log } from '../log.js';
-import type { Queries, Sql, SqlOf } from '../store/postgres.js';
+import type { Queries, SqlOf } from '../store/postgres.js';
 import { withinOr } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { type Applier, createApplier, ensureCustomer, findRecord, isFinal, type PlanChanged } from './records.js';
+import { type Applier, type ApplierParts, createApplier, ensureCustomer, findRecord, isFinal } from './records.js';
 import {
   answering,
   type CheckoutSession,
   createStripeApi,
   logProblem,
-  type Price,
+  Price,
   type StripeApi,
   StripeProblem,
 } from './stripe.js';
 
-interface BillingParts {
+interface BillingParts extends Omit<ApplierParts, 'sql' | 'stripe'> {
   readonly sqlOf: SqlOf;
-  readonly plans: Plans;
   /** Null: billing is off. */
   readonly settings: BillingSettings | null;
-  /** Null: this process can't tell the admission. */
-  readonly planChanged: PlanChanged | null;
-  readonly log: Log;
-  readonly now: () => number;
   /** Of one try of one call to Stripe; unset: as stripe.ts has it. */
   readonly stripeTimeoutMs?: number;
 }
-
-const ShownPrice = z.object({
-  amount: z.int().describe("in the currency's smallest unit"),
-  currency: z.string().describe('ISO 4217, lower case'),
-  interval: z.string().nullable().describe('day, week, month or year'),
-});
 
 /** The body of `/me` and `sync`. */
 export const State = z
@@ -55,7 +44,7 @@ export const State = z
       z.object({
         name: z.string(),
         hourlyLimit: z.int(),
-        price: ShownPrice.nullable().describe("null: it can't be bought, or Stripe has not said its price"),
+        price: Price.nullable().describe("null: it can't be bought, or Stripe has not said its price"),
         pricePending: z
           .literal(true)
           .optional()
@@ -121,7 +110,13 @@ export function createBilling(parts: BillingParts) {
 
   async function sync(userId: string, checkoutSessionId: string | null): Promise<BillingState> {
     const { stripe, applier } = active();
-    if (checkoutSessionId !== null) await requireOwnCheckout(sqlOf(BILLING), stripe, userId, checkoutSessionId);
+    if (checkoutSessionId !== null) {
+      const session = await stripe.readCheckout(checkoutSessionId);
+      if (session === null) throw new Failure('notFound', 'checkout session');
+      const record = await findRecord(sqlOf(BILLING), userId, stripe.livemode);
+      const isOwn = session.customerId !== null && session.customerId === record?.customerId;
+      if (!isOwn) throw new Failure('foreignCheckout');
+    }
     await applier.apply(userId);
     await announceOrLog(applier, userId, log);
     return await stateOf(userId);
@@ -144,14 +139,6 @@ export function createBilling(parts: BillingParts) {
     sync: (userId: string, checkoutSessionId: string | null): Promise<BillingState> =>
       answering(log, () => sync(userId, checkoutSessionId)),
   };
-}
-
-async function requireOwnCheckout(sql: Sql, stripe: StripeApi, userId: string, id: string): Promise<void> {
-  const session = await stripe.readCheckout(id);
-  if (session === null) throw new Failure('notFound', 'checkout session');
-  const record = await findRecord(sql, userId, stripe.livemode);
-  const isOwn = session.customerId !== null && session.customerId === record?.customerId;
-  if (!isOwn) throw new Failure('foreignCheckout');
 }
 
 /** All that needs Stripe. */
@@ -230,13 +217,9 @@ export interface OpenCheckout {
   readonly url: string;
 }
 
-interface CheckoutParts {
-  readonly sql: Sql;
-  readonly stripe: StripeApi;
-  readonly plans: Plans;
+interface CheckoutParts extends Omit<ApplierParts, 'planChanged' | 'log'> {
   readonly applier: Applier;
   readonly baseUrl: string;
-  readonly now: () => number;
 }
 
 const MINUTE_MS = 60_000;
@@ -274,12 +257,21 @@ function createCheckouts({ sql, stripe, plans, applier, baseUrl, now }: Checkout
     throw new Unavailable('checkoutChanging');
   }
 
+  /** The user's open attempt, which is this one when there was none. */
   async function claim(userId: string, customerId: string, plan: string, priceId: string): Promise<CheckoutAttempt> {
+    const { livemode } = stripe;
     // Whole seconds: that is what every try sends to Stripe.
     const expiresAt = new Date(Math.floor((now() + LIFETIME_MS) / 1000) * 1000);
-    const wanted = { userId, customerId, plan, priceId, returnBase: baseUrl, expiresAt };
-    const attempt = await claimAttempt(sql, wanted, stripe.livemode);
-    if (attempt === null) throw new Unavailable('checkoutChanging');
+    await sql`
+      INSERT INTO billing_checkouts (id, user_id, livemode, customer_id, plan, price_id, return_base, expires_at)
+      VALUES (${uuidv7()}, ${userId}, ${livemode}, ${customerId}, ${plan}, ${priceId}, ${baseUrl}, ${expiresAt})
+      ON CONFLICT (user_id, livemode) WHERE closed_at IS NULL DO NOTHING`;
+    const [attempt] = await sql<CheckoutAttempt[]>`
+      SELECT id, user_id AS "userId", customer_id AS "customerId", plan, price_id AS "priceId", return_base AS "returnBase",
+        expires_at AS "expiresAt", session_id AS "sessionId"
+      FROM billing_checkouts WHERE user_id = ${userId} AND livemode = ${livemode} AND closed_at IS NULL`;
+    // It was closed at this moment.
+    if (attempt === undefined) throw new Unavailable('checkoutChanging');
     return attempt;
   }
 
@@ -358,24 +350,6 @@ interface CheckoutAttempt {
   readonly expiresAt: Date;
   /** At Stripe; null: none was made that we know of. */
   readonly sessionId: string | null;
-}
-
-/** The user's open attempt, which is the given one when there was none; null: it was closed at this moment. */
-async function claimAttempt(
-  sql: Queries,
-  wanted: Omit<CheckoutAttempt, 'id' | 'sessionId'>,
-  livemode: boolean,
-): Promise<CheckoutAttempt | null> {
-  const { userId, customerId, plan, priceId, returnBase, expiresAt } = wanted;
-  await sql`
-    INSERT INTO billing_checkouts (id, user_id, livemode, customer_id, plan, price_id, return_base, expires_at)
-    VALUES (${uuidv7()}, ${userId}, ${livemode}, ${customerId}, ${plan}, ${priceId}, ${returnBase}, ${expiresAt})
-    ON CONFLICT (user_id, livemode) WHERE closed_at IS NULL DO NOTHING`;
-  const [attempt] = await sql<CheckoutAttempt[]>`
-    SELECT id, user_id AS "userId", customer_id AS "customerId", plan, price_id AS "priceId", return_base AS "returnBase",
-      expires_at AS "expiresAt", session_id AS "sessionId"
-    FROM billing_checkouts WHERE user_id = ${userId} AND livemode = ${livemode} AND closed_at IS NULL`;
-  return attempt ?? null;
 }
 
 /** Whether the attempt was still open, and has the session now. */

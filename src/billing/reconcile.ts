@@ -4,7 +4,7 @@ import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { createRounds } from '../waiting/limiter.js';
 import type { ActiveBilling, Billing } from './billing.js';
-import { countCustomers, findUnannounced, nextCustomers } from './records.js';
+import { CUSTOMERS_PAGE, countCustomers, findUnannounced, nextCustomers } from './records.js';
 import { logProblem, StripeProblem } from './stripe.js';
 
 interface ReconcileParts extends ActiveBilling {
@@ -30,8 +30,6 @@ export type Reconciled =
   /** Another process does it, or has. */
   | { readonly outcome: 'notNeeded' };
 
-/** Users of one query; a page is all that is in memory. */
-const PAGE = 100;
 /** Customers that are read at the same time, three calls each: most of Stripe's rate is left to requests of users. */
 const AT_ONCE = 4;
 /** A page takes 100 / 4 x 3 calls x 20 s at the very worst. A process that dies in it holds the others up for so long. */
@@ -86,7 +84,7 @@ async function readAll(
   onProgress(0, customers);
   let last = SMALLEST_UUID;
   while (mayGoOn() && (await hold(sql, stripe.livemode, holder))) {
-    const page = await nextCustomers(sql, stripe.livemode, last, PAGE);
+    const page = await nextCustomers(sql, stripe.livemode, last);
     last = page.at(-1) ?? last;
     const left = page.values();
     const worker = async (): Promise<void> => {
@@ -96,7 +94,7 @@ async function readAll(
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, worker));
-    if (page.length < PAGE && mayGoOn()) return { outcome: 'finished', read, repaired, failed };
+    if (page.length < CUSTOMERS_PAGE && mayGoOn()) return { outcome: 'finished', read, repaired, failed };
   }
   return { outcome: 'stopped', read, repaired, failed };
 }
@@ -143,7 +141,6 @@ interface UpkeepParts {
 const EVERY_MS = 60_000;
 /** UTC; when least is bought, for most. */
 const RECONCILE_HOUR = 3;
-const ANNOUNCED_AT_ONCE = 100;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -154,7 +151,7 @@ export function startUpkeep({ billing, sql, log, now }: UpkeepParts) {
   const abortion = new AbortController();
   const { signal } = abortion;
   async function announceLeft(): Promise<void> {
-    for (const userId of await findUnannounced(sql, stripe.livemode, ANNOUNCED_AT_ONCE)) {
+    for (const userId of await findUnannounced(sql, stripe.livemode)) {
       if (signal.aborted) return;
       await applier.announce(userId);
     }

@@ -55,11 +55,6 @@ async function beginReading(sql: Queries, userId: string, livemode: boolean): Pr
   return row ?? null;
 }
 
-/** From here on no other transaction writes what Stripe said of this user: neither their row nor their events. */
-async function lockUser(tx: Queries, userId: string, livemode: boolean): Promise<void> {
-  await tx`SELECT FROM billing_customers WHERE user_id = ${userId} AND livemode = ${livemode} FOR UPDATE`;
-}
-
 /**
  * Takes the reading as the newest; null when a later one was applied, or the customer isn't theirs any more. Otherwise the
  * plan that billing gave last.
@@ -115,10 +110,7 @@ export async function isEventApplied(sql: Queries, eventId: string): Promise<boo
   return row?.found === true;
 }
 
-async function recordEvents(
-  tx: Queries,
-  events: readonly { readonly id: string; readonly type: string }[],
-): Promise<void> {
+async function recordEvents(tx: Queries, events: readonly EventRow[]): Promise<void> {
   for (const { id, type } of events) {
     await tx`INSERT INTO billing_events (id, type) VALUES (${id}, ${type}) ON CONFLICT (id) DO NOTHING`;
   }
@@ -132,23 +124,23 @@ async function markAnnounced(sql: Queries, userId: string, livemode: boolean, pl
   return rows.length > 0;
 }
 
-export async function findUnannounced(sql: Queries, livemode: boolean, limit: number): Promise<string[]> {
+const ANNOUNCED_AT_ONCE = 100;
+
+export async function findUnannounced(sql: Queries, livemode: boolean): Promise<string[]> {
   const rows = await sql<{ user_id: string }[]>`
-    SELECT user_id FROM billing_customers WHERE NOT announced AND livemode = ${livemode} LIMIT ${limit}`;
+    SELECT user_id FROM billing_customers WHERE NOT announced AND livemode = ${livemode} LIMIT ${ANNOUNCED_AT_ONCE}`;
   return rows.map(({ user_id }) => user_id);
 }
 
-/** Customers after this user, in the order of user ids. */
-export async function nextCustomers(
-  sql: Queries,
-  livemode: boolean,
-  afterUserId: string,
-  limit: number,
-): Promise<string[]> {
+/** Customers of one query; a page is all that is in memory. */
+export const CUSTOMERS_PAGE = 100;
+
+/** Those after this user, in the order of user ids. */
+export async function nextCustomers(sql: Queries, livemode: boolean, afterUserId: string): Promise<string[]> {
   const rows = await sql<{ user_id: string }[]>`
     SELECT user_id FROM billing_customers
     WHERE livemode = ${livemode} AND customer_id IS NOT NULL AND user_id > ${afterUserId}
-    ORDER BY user_id LIMIT ${limit}`;
+    ORDER BY user_id LIMIT ${CUSTOMERS_PAGE}`;
   return rows.map(({ user_id }) => user_id);
 }
 
@@ -213,7 +205,7 @@ async function prepare(sql: Sql, userId: string, livemode: boolean): Promise<Cus
 /** Tells the admission of a user's plan: from its return on the next request of any key of theirs has its limit, on every node. */
 export type PlanChanged = (userId: string, plan: string) => Promise<void>;
 
-interface ApplierParts {
+export interface ApplierParts {
   readonly sql: Sql;
   readonly stripe: StripeApi;
   readonly plans: Plans;
@@ -256,27 +248,26 @@ export function createApplier(parts: ApplierParts) {
     if (reading === null) return { changed: false, holdsSubscription: false, hasCustomer: false };
     const customer = await stripe.readCustomer(reading.customerId);
     const changed = await sql.transaction('readCommitted', async (tx) => {
-      // First of all: two transactions that record the same events in different orders would wait for each other.
-      await lockUser(tx, userId, livemode);
+      // First of all, so that no other transaction writes of this user: two that record the same events in different orders would wait for each other.
+      await tx`SELECT FROM billing_customers WHERE user_id = ${userId} AND livemode = ${livemode} FOR UPDATE`;
       await recordEvents(tx, events);
       const taken = await takeReading(tx, userId, livemode, reading);
       // A later reading was faster: it has seen what these events tell of.
-      if (taken === null) return false;
-      return await write(userId, reading, customer, taken.givenPlan, tx);
+      return taken !== null && (await write(tx, userId, reading, customer, taken.givenPlan));
     });
     return {
       changed,
-      holdsSubscription: customer.kind === 'present' && customer.subscriptions.some(({ status }) => isOpen(status)),
+      holdsSubscription: customer.kind === 'present' && customer.subscriptions.some(({ status }) => OPEN.has(status)),
       hasCustomer: customer.kind === 'present',
     };
   }
 
   async function write(
+    tx: Queries,
     userId: string,
     { customerId }: Reading,
     customer: CustomerState,
     givenPlan: string | null,
-    tx: Parameters<typeof givePlan>[0],
   ): Promise<boolean> {
     const decision: Decision =
       customer.kind === 'deleted' ? { kind: 'never' } : decide(plans, customer.subscriptions, now());
@@ -388,6 +379,4 @@ function counts({ status, refunded, periodStartSeconds }: SubscriptionState, now
 }
 
 /** Statuses of a subscription that can still be paid for: a user with one changes it in the portal and doesn't buy another. */
-function isOpen(status: string | null): boolean {
-  return status !== null && ['active', 'trialing', 'past_due', 'unpaid', 'paused'].includes(status);
-}
+const OPEN: ReadonlySet<string> = new Set(['active', 'trialing', 'past_due', 'unpaid', 'paused']);

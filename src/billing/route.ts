@@ -13,7 +13,7 @@ import type { Sql } from '../store/postgres.js';
 import { createRate } from '../waiting/limiter.js';
 import { type Billing, State } from './billing.js';
 import { findUser, isEventApplied } from './records.js';
-import { answering, type SignedEvent } from './stripe.js';
+import { answering } from './stripe.js';
 
 const checkoutBody = z.strictObject({ plan: z.string().min(1).max(32) }).meta({ id: 'NewCheckout' });
 const syncBody = z
@@ -118,11 +118,12 @@ async function handle({ billing, sql, log, now }: WebhookParts, exchange: Exchan
       `The event is from Stripe's ${event.livemode ? 'live' : 'test'} mode, our key is not`,
     );
   }
-  const userId = await userOf(event);
+  const { type, customerId } = event;
+  const userId = EVENTS.test(type) && customerId !== null ? await findUser(sql, customerId, event.livemode) : null;
   if (userId === null) return received(false);
   if (!(await isEventApplied(sql, event.id))) {
     const { changed } = await applier.apply(userId, event);
-    log.info({ event: event.id, type: event.type, userId, changed }, 'billing: event applied');
+    log.info({ event: event.id, type, userId, changed }, 'billing: event applied');
   }
   try {
     // Also of an event that was applied before: that may have been the last thing its process did.
@@ -132,10 +133,6 @@ async function handle({ billing, sql, log, now }: WebhookParts, exchange: Exchan
     throw new Unavailable('quotaStoreDown');
   }
   return received(true);
-
-  async function userOf({ type, customerId, livemode }: SignedEvent): Promise<string | null> {
-    return EVENTS.test(type) && customerId !== null ? await findUser(sql, customerId, livemode) : null;
-  }
 }
 
 function received(applied: boolean): Reply {

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import type Stripe from 'stripe';
 import { z } from 'zod';
 import { codeOf } from '../error-text.js';
-import { type Failure, Unavailable } from '../errors.js';
+import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
 import type { Log } from '../log.js';
 import { createLimiter } from '../waiting/limiter.js';
@@ -37,14 +37,12 @@ export interface CheckoutSession {
   readonly customerId: string | null;
 }
 
-export interface Price {
-  /** In the currency's smallest unit. */
-  readonly amount: number;
-  /** ISO 4217, lower case. */
-  readonly currency: string;
-  /** day, week, month or year; null: not recurring. */
-  readonly interval: string | null;
-}
+export const Price = z.object({
+  amount: z.int().describe("in the currency's smallest unit"),
+  currency: z.string().describe('ISO 4217, lower case'),
+  interval: z.string().nullable().describe('day, week, month or year'),
+});
+export type Price = z.infer<typeof Price>;
 
 /** An event that Stripe signed. Nothing of its content is believed but whom it is about. */
 export interface SignedEvent {
@@ -155,9 +153,21 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
       if (price.unit_amount === null) return null;
       return { amount: price.unit_amount, currency: price.currency, interval: price.recurring?.interval ?? null };
     },
-    /** Null: not signed with our secret, or signed too long ago. */
-    verifyEvent: (body: Buffer, signature: string, nowMs: number): SignedEvent | null =>
-      verifiedEvent(stripe, webhookSecret, { body, signature, nowMs }),
+    /** Null: not signed with our secret, signed too long ago, or no event. */
+    verifyEvent(body: Buffer, signature: string, nowMs: number): SignedEvent | null {
+      // The verifier decodes the bytes first: of these, other bytes could have become the same text.
+      if (!isUtf8(body) || body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) return null;
+      if (!isTimely(signature, nowMs)) return null;
+      try {
+        const tolerance = SIGNATURE_TOLERANCE_SECONDS;
+        return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
+      } catch (error) {
+        // The second: signed, and no JSON.
+        if (error instanceof packaged.errors.StripeSignatureVerificationError || error instanceof SyntaxError)
+          return null;
+        throw error;
+      }
+    },
   };
 }
 
@@ -260,28 +270,6 @@ function checkoutsOf(stripe: Stripe, call: Call) {
   };
 }
 
-interface Signed {
-  readonly body: Buffer;
-  readonly signature: string;
-  readonly nowMs: number;
-}
-
-/** Null: it isn't signed with our secret, or is no event. */
-function verifiedEvent(stripe: Stripe, webhookSecret: string, { body, signature, nowMs }: Signed): SignedEvent | null {
-  // The verifier decodes the bytes first: of these, other bytes could have become the same text.
-  if (!isUtf8(body) || body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) return null;
-  if (!isTimely(signature, nowMs)) return null;
-  try {
-    const tolerance = SIGNATURE_TOLERANCE_SECONDS;
-    return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
-  } catch (error) {
-    // The second: signed, and no JSON.
-    if (error instanceof stripePackage().errors.StripeSignatureVerificationError || error instanceof SyntaxError)
-      return null;
-    throw error;
-  }
-}
-
 /** The package reads any text as a time, and compares the age alone: of no number it has none, and of the future a negative one. */
 function isTimely(signature: string, nowMs: number): boolean {
   const times = signature.split(',').filter((element) => element.startsWith('t='));
@@ -374,29 +362,20 @@ export async function answering<T>(log: Log, work: () => Promise<T>): Promise<T>
   try {
     return await work();
   } catch (error) {
-    throw toFailure(log, error);
+    if (!(error instanceof StripeProblem)) throw error;
+    logProblem(log, error);
+    throw new Unavailable(UNAVAILABLE[error.facts.kind]);
   }
 }
 
-function toFailure(log: Log, error: unknown): unknown {
-  if (!(error instanceof StripeProblem)) return error;
-  logProblem(log, error);
-  return failureOf(error);
-}
+const UNAVAILABLE = {
+  busy: 'stripeBusy',
+  unreachable: 'stripeDown',
+  missing: 'stripeRefuses',
+  refused: 'stripeRefuses',
+} as const;
 
 export function logProblem(log: Log, { facts }: StripeProblem): void {
   if (facts.kind === 'refused' || facts.kind === 'missing') log.error(facts, 'billing: Stripe refuses a request');
   else log.warn(facts, 'billing: Stripe can not be asked');
-}
-
-function failureOf({ facts: { kind } }: StripeProblem): Failure {
-  switch (kind) {
-    case 'busy':
-      return new Unavailable('stripeBusy');
-    case 'unreachable':
-      return new Unavailable('stripeDown');
-    case 'missing':
-    case 'refused':
-      return new Unavailable('stripeRefuses');
-  }
 }
