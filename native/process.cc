@@ -40,6 +40,9 @@ Napi::Value ForbidCoreDumps(const Napi::CallbackInfo& info) {
   return env.Undefined();
 }
 
+// endProcess(code): at once, with all threads. An exit waits for those of Node that are in a call, which may not come back.
+void EndProcess(const Napi::CallbackInfo& info) { _exit(NumberOf(info[0], "code").Int32Value()); }
+
 // discardPages(bytes): the whole pages among them go back to the kernel and read as zeros. Only of private memory without a file behind
 // it, which is what array buffers have.
 Napi::Value DiscardPages(const Napi::CallbackInfo& info) {
@@ -206,6 +209,7 @@ Napi::Value WakeWord(const Napi::CallbackInfo& info) {
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["forbidCoreDumps"] = Napi::Function::New(env, ForbidCoreDumps, "forbidCoreDumps");
+  exports["endProcess"] = Napi::Function::New(env, EndProcess, "endProcess");
   exports["openBell"] = Napi::Function::New(env, sluice::bell::Open, "openBell");
   exports["attendBell"] = Napi::Function::New(env, sluice::bell::Attend, "attendBell");
   exports["ringBell"] = Napi::Function::New(env, sluice::bell::Ring, "ringBell");

@@ -1,6 +1,7 @@
 // The log: JSON lines on stdout (a command's: on stderr), written in batches off the request's way. A reader that stalls or leaves holds nobody up.
 import { type Logger, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
+import { processAddon } from './process-addon.js';
 import { recentTable } from './recent-table.js';
 import { endsWithin } from './waiting/within.js';
 
@@ -63,15 +64,22 @@ export function createLog(level: string, fd: number = process.stdout.fd) {
 
   return {
     log: Object.assign(logger, { event }) satisfies EventLog,
-    /** Resolves when all lines are written, or can't be. To be waited for before an exit. */
+    /** Resolves when all lines are written, or can't be: then the exit waits for no thread that writes. To be waited for before an exit. */
     async flush(): Promise<void> {
       // The first time ends with the write that is under way, which may not have the last lines.
+      let isWritten = true;
       for (let round = 0; round < 2 && reader === 'there'; round += 1) {
         lines.hand();
-        await flushOnce();
+        isWritten = await flushOnce();
       }
+      if (!isWritten) leaveWriter();
     },
   };
+}
+
+/** Of Node's threads one is in a write that ends when the reader reads again. An exit would wait for it, deaf to all signals. */
+function leaveWriter(): void {
+  process.once('exit', (code) => processAddon()?.endProcess(code));
 }
 
 /** Holds lines back until they are enough, or old enough: the stream would measure all that it has anew with each line. */

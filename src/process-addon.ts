@@ -5,6 +5,8 @@ import { processAddonPath } from './paths.js';
 
 export interface ProcessAddon {
   forbidCoreDumps(): void;
+  /** With all threads, also those in a call that doesn't return: Node's own exit waits for them. */
+  endProcess(code: number): void;
   /** `onRing` is called once for all that rang in a turn of the event loop: who rings sets the word to 1, and calls `ringBell` if it was 0. Returns the bell's number. */
   openBell(word: Int32Array, onRing: () => void): number;
   /** For so long from now the event loop of this thread doesn't sleep, and the word isn't 0: what rings is heard in its next turn. 0: no longer than this turn. */

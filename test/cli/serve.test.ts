@@ -1,14 +1,16 @@
 // `sluice serve` as it is run: supervisor, server process and service together, over signals, crashes and a second start.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
+import { codeOf } from '../../src/error-text.js';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Running, start } from '../fixtures/command.js';
 import { accountIn, readFirstAccount } from '../fixtures/first-account.js';
 import { temporaryFolder } from '../fixtures/folder.js';
+import { freePort } from '../fixtures/free-port.js';
 import { databaseOf, serverOf } from '../fixtures/processes.js';
 import { eicar } from '../fixtures/samples.js';
 import { until } from '../fixtures/until.js';
@@ -233,5 +235,46 @@ t.test('a reader of the log that leaves holds up neither the service nor its sto
   // Lines that nobody will read.
   for (let line = 0; line < 100; line += 1) t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
   running.process.kill('SIGTERM');
+  t.strictSame(await exited, [0, null]);
+});
+
+/** Descriptors of a pipe that is open for reading, though nobody reads: what blocks when there is no room in it, and what doesn't. */
+function pipeThatNobodyReads(t: Test): readonly [number, number] {
+  const path = join(temporaryFolder(t), 'pipe');
+  execFileSync('mkfifo', [path]);
+  const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
+  const [reader, filler, writer] = [O_RDONLY | O_NONBLOCK, O_WRONLY | O_NONBLOCK, O_WRONLY].map((flags) =>
+    openSync(path, flags),
+  );
+  if (reader === undefined || filler === undefined || writer === undefined) throw new Error('There are three');
+  t.teardown(() => {
+    for (const descriptor of [reader, filler, writer]) closeSync(descriptor);
+  });
+  return [writer, filler];
+}
+
+/** Until no byte has room. */
+function fill(descriptor: number): void {
+  for (const bytes of [4096, 1]) {
+    try {
+      for (;;) writeSync(descriptor, Buffer.alloc(bytes, '\n'));
+    } catch (error) {
+      if (codeOf(error) !== 'EAGAIN') throw error;
+    }
+  }
+}
+
+t.test('a reader of the log that stalls holds up neither the service nor its stop', async (t) => {
+  const [log, filler] = pipeThatNobodyReads(t);
+  const port = String(await freePort());
+  const env = { PATH: process.env['PATH'], ...settings, PORT: port, LOG_LEVEL: 'debug' };
+  const child = spawn(process.execPath, [mainPath, 'serve'], { env, stdio: ['ignore', log, 'inherit'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  const exited = once(child, 'exit');
+  await until(async () => (await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null))?.ok);
+  fill(filler);
+  // Lines that nobody will read.
+  for (let line = 0; line < 100; line += 1) t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
+  child.kill('SIGTERM');
   t.strictSame(await exited, [0, null]);
 });
