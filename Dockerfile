@@ -5,7 +5,7 @@
 #
 # --shm-size: the engine unpacks into /dev/shm, of which Docker gives 64 MB; with less than 256 MB free it uses the slower disk.
 # Signatures: `docker exec ID sluice signatures update` fetches ClamAV's into /data, or mount a folder that freshclam fills at
-# /var/lib/clamav (read-only will do); without either the few that ship are used.
+# /var/lib/clamav (read-only will do, with SIGNATURES_UPDATE=off); without either the few that ship are used.
 # docs/deploy.md has the rest.
 # BASE: a Debian 12 or 13 with Node and npm. `sh deploy/build-image.sh` makes one, and the image, where no registry can be reached.
 ARG BASE=node:22-trixie-slim

@@ -118,6 +118,7 @@ t.test('compose: files, addresses, stores and sums', async (t) => {
     ]);
     const config = readConfig(Object.fromEntries(env));
     t.strictSame(config.trustedProxies, [`${addressOf('balancer')}/32`]);
+    t.equal(config.signaturesUpdate, 'off', 'freshclam has a service of its own');
     for (const place of config.redisUrl?.match(/[\d.]+:6379/g) ?? ['none']) t.ok(places.includes(place), place);
     t.match(node, { shm_size: '2g', mem_limit: '8g' });
     assertMemory(t, Object.fromEntries(env), 2048, 8192);
@@ -160,7 +161,8 @@ t.test('Kubernetes: settings, ports, paths, volumes and sums', async (t) => {
   const nodes = manifests('kubernetes.yaml');
   const [settings, metrics] = z.array(z.object({ data: Values })).parse(nodes.of('ConfigMap'));
   if (settings === undefined || metrics === undefined) throw new Error('There are two ConfigMaps');
-  readConfig({ ...settings.data, DATABASE_URL: 'postgres://a@b/c', REDIS_URL: 'redis://b' });
+  const config = readConfig({ ...settings.data, DATABASE_URL: 'postgres://a@b/c', REDIS_URL: 'redis://b' });
+  t.equal(config.signaturesUpdate, 'off', 'freshclam has a container of its own');
   t.equal(settings.data['PROCESSES'], '2');
   const first = Number(environment.find(({ name }) => name === 'ADMIN_PORT')?.default);
   for (const port of [first, first + 1]) t.match(metrics.data['haproxy.cfg'], `127.0.0.1:${port}`);
