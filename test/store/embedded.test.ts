@@ -28,9 +28,11 @@ import { createTestAdmissions } from '../fixtures/accounts.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
 import { stoppedWith, temporaryFolder } from '../fixtures/folder.js';
 import { planOf } from '../fixtures/plans.js';
+import { childrenOf, programOf } from '../fixtures/processes.js';
 import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 
+const opener = fileURLToPath(new URL('../fixtures/embedded-opener.js', import.meta.url));
 const writer = fileURLToPath(new URL('../fixtures/embedded-writer.js', import.meta.url));
 
 function claims(folder: string): string[] {
@@ -253,6 +255,32 @@ t.test('a first start that was killed half way is begun again', async (t) => {
   writeFileSync(join(folder, 'postgres', '18.new', 'PG_VERSION'), '1');
   const sql = await opened(t, folder);
   t.same([...(await sql`SELECT 1 AS one`)], [{ one: 1 }]);
+});
+
+t.test('a start right after one that was killed is not disturbed by what that one is still making', async (t) => {
+  const folder = temporaryFolder(t);
+  const root = join(folder, 'postgres');
+  /** By their inodes: of a folder that was removed and made again it is another one. */
+  const made = (): number[] => {
+    const names = existsSync(root) ? readdirSync(root).filter((name) => name.endsWith('.new')) : [];
+    return names.flatMap((name) => statSync(join(root, name, 'base', '1'), { throwIfNoEntry: false })?.ino ?? []);
+  };
+  const killed = spawn(process.execPath, [opener, folder], { stdio: 'ignore' });
+  const ended = once(killed, 'exit');
+  const [first] = await until(() => made().length > 0 && made());
+  const initdb = childrenOf(killed.pid ?? 0).find((pid) => programOf(pid).endsWith('/initdb')) ?? 0;
+  t.teardown(() => {
+    if (isThere(initdb)) process.kill(initdb, 'SIGKILL');
+  });
+  process.kill(initdb, 'SIGSTOP');
+  killed.kill('SIGKILL');
+  await ended;
+
+  const starting = startEmbedded({ dataDirectory: folder });
+  await Promise.race([starting, until(() => made().some((inode) => inode !== first))]);
+  process.kill(initdb, 'SIGCONT');
+  await (await starting).stop();
+  await gone(initdb);
 });
 
 t.test('the path of the folder may be longer than that of a socket', async (t) => {

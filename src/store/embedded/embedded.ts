@@ -1,6 +1,7 @@
 // The embedded PostgreSQL: who has its folders, how they are made and moved to another version of PostgreSQL, and in which order it is opened, started
 // and ended.
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import {
   accessSync,
   chmodSync,
@@ -202,8 +203,8 @@ async function prepareDatabaseFolder(prepared: Prepared): Promise<void> {
     for (const version of older) rmSync(join(root, String(version)), { recursive: true });
     return;
   }
-  const unfinished = `${current}.new`;
-  rmSync(unfinished, { recursive: true, force: true });
+  removeUnfinished(root);
+  const unfinished = `${current}.${randomBytes(8).toString('hex')}${UNFINISHED}`;
   await make(unfinished, account);
   if (newest === undefined) {
     renameSync(unfinished, current);
@@ -214,6 +215,21 @@ async function prepareDatabaseFolder(prepared: Prepared): Promise<void> {
   renameSync(unfinished, current);
   rmSync(join(root, String(newest)), { recursive: true });
   log.warn({ from: newest, to: MAJOR }, 'the embedded database was moved');
+}
+
+/** A folder that is not whole yet. */
+const UNFINISHED = '.new';
+
+/** What starts that were killed have left. Their initdb may be at it for a moment yet: that folder stays until the next start that makes one, and no other start has its name. */
+function removeUnfinished(root: string): void {
+  for (const name of readdirSync(root)) {
+    if (!name.endsWith(UNFINISHED)) continue;
+    try {
+      rmSync(join(root, name), { recursive: true, force: true });
+    } catch (error) {
+      if (codeOf(error) !== 'ENOTEMPTY') throw error;
+    }
+  }
 }
 
 /** The newest first. */
