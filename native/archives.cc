@@ -245,6 +245,8 @@ Archive ReadCpio(Bytes bytes, const CpioKind& kind) {
     archive.is_cut = rest.size() < data + *size;
     if (archive.is_cut) return archive;
     is_last = Has(rest, kind.header, std::string_view("TRAILER!!!\0", 11));
+    // libclamav doesn't look for what lies in programs for Windows where they lie in a cpio: installers, and other programs.
+    if (Has(rest, data, "MZ")) archive.members.push_back(rest.subspan(static_cast<size_t>(data), static_cast<size_t>(*size)));
     rest = rest.subspan(std::min<uint64_t>(rest.size(), data + padded(*size)));
   }
   // What Linux starts from has several, one after the other, and the last one may be compressed.
