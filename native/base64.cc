@@ -65,9 +65,11 @@ size_t BehindPadding(Bytes bytes, size_t at, uint64_t letters) {
 std::optional<size_t> NextLine(Bytes bytes, size_t at) {
   constexpr std::string_view kMayFollow = "\r\n=<\"'&\\";
   if (at < bytes.size() && at > 0 && bytes[at - 1] == '=' && IsLetter(bytes[at])) return at;
-  if (at < bytes.size() && bytes[at] == '\r') at++;
-  if (at >= bytes.size() || bytes[at] != '\n') return std::nullopt;
-  at++;
+  // One end of a line, by any system, or twice the first half as a wrong transfer makes it.
+  const size_t line = at;
+  while (at < bytes.size() && bytes[at] == '\r' && at - line < 2) at++;
+  if (at < bytes.size() && bytes[at] == '\n') at++;
+  if (at == line) return std::nullopt;
   while (at < bytes.size() && (bytes[at] == ' ' || bytes[at] == '\t')) at++;
   size_t end = at;
   while (end < bytes.size() && IsLetter(bytes[end])) end++;

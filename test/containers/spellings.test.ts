@@ -110,6 +110,15 @@ const infected: Record<string, Buffer> = {
       Buffer.concat([script, compressors[kind](archive)]),
     ]),
   ),
+  ...Object.fromEntries(
+    Object.entries({ CR: '\r', 'CR CR LF': '\r\r\n' }).flatMap(([name, end]) => [
+      [`base64 in lines that end with ${name}`, Buffer.from(`base64:${end}${lines.replaceAll('\r\n', end)}`)],
+      [
+        `a mail whose lines end with ${name}`,
+        Buffer.from(mail(mixed, part(lines)).toString('latin1').replaceAll('\r\n', end), 'latin1'),
+      ],
+    ]),
+  ),
   'a 7z behind a page with the magic of one': Buffer.concat([
     Buffer.from('<html><body>7z\xbc\xaf\x27\x1c\0\x04</body></html>', 'latin1'),
     sevenZip('-t7z')([{ name: 'wanted.com', content: wanted }]),
