@@ -397,9 +397,9 @@ void Layers::Add(Held held, Origin origin) {
   inners_.push_back({std::move(held), depth_ + 1, origin});
 }
 
-// False: there is none left, and that has been said.
+// False: there is none left, and that has been said. The last byte is none that may be spent: without any, nothing more is looked at.
 bool Layers::Spend(uint64_t bytes) {
-  const bool is_enough = bytes <= now_.spare_bytes;
+  const bool is_enough = bytes < now_.spare_bytes;
   now_.spare_bytes -= std::min(bytes, now_.spare_bytes);
   if (!is_enough) MarkIncomplete("too much of it only looks packed, or lies in several archives");
   return is_enough;

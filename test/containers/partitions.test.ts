@@ -99,3 +99,20 @@ t.test('partitions that lie in each other take no longer than some times their b
   for (let index = 1; index < 128; index += 1) disk.copy(disk, 1024 + 128 * index, 1024, 1024 + 128);
   t.equal(verdictOf(disk), 'incomplete: too much of it only looks packed, or lies in several archives');
 });
+
+t.test('what may be unpacked in vain is used up to its last byte, and nothing is clean of it', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const disk = gptDisk({ content: Buffer.concat([squash, Buffer.alloc(2 << 20, 'words ')]), wrongSum: true });
+  const sectors = disk.length / SECTOR;
+  const first = 34;
+  // All of the disk but its lists: one such partition costs nothing, four more nearly all of what there is, and the last one the rest.
+  const large = sectors - 128;
+  const spare = (1 << 20) / SECTOR + 4 * sectors;
+  const counts = [squash.length / SECTOR, large, large, large, large, large, spare - 4 * large];
+  for (const [index, count] of counts.entries()) {
+    const entry = disk.subarray(1024 + 128 * index, 1024 + 128 * (index + 1)).fill(1, 0, 32);
+    entry.writeBigUInt64LE(BigInt(first), 32);
+    entry.writeBigUInt64LE(BigInt(first + count - 1), 40);
+  }
+  t.equal(verdictOf(disk), 'incomplete: too much of it only looks packed, or lies in several archives');
+});
