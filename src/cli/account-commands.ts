@@ -79,6 +79,12 @@ function addCommand<Given>(
   });
 }
 
+/** With the folder that was named, also one that no service has used yet. */
+export function placed(env: NodeJS.ProcessEnv, { dataDir }: DataPlace): NodeJS.ProcessEnv {
+  const { DATABASE_URL: _, ...rest } = env;
+  return dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir };
+}
+
 const users = () => import('./users.js');
 const stores = () => import('./store.js');
 
@@ -86,10 +92,7 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
   const run: RunWithConfig = async ({ dataDir }, work) => {
     finish(await work(readConfig(findService(env, { dataDirectory: dataDir ?? null }))));
   };
-  const runOnNew: RunWithConfig = async ({ dataDir }, work) => {
-    const { DATABASE_URL: _, ...rest } = env;
-    finish(await work(readConfig(dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir })));
-  };
+  const runOnNew: RunWithConfig = async (place, work) => finish(await work(readConfig(placed(env, place))));
   const user = program.command('user').description('accounts: who has one, and what each may').helpCommand(false);
   addUserCommands(user, run);
   addStandingCommands(user, run);

@@ -3,8 +3,9 @@ import { Command, CommanderError, type Option } from 'commander';
 import { ConfigError, readVersion } from '../config/config.js';
 import { StoreError } from '../store/store-error.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { addAccountCommands, DATA_DIR_OPTION, type DataPlace } from './account-commands.js';
+import { addAccountCommands, DATA_DIR_OPTION, type DataPlace, placed } from './account-commands.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE, environmentHelp, Refusal } from './output.js';
+import type { UpdateOptions } from './signatures-update.js';
 
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES'];
 
@@ -142,12 +143,6 @@ function exitCodeOf(error: unknown): number {
   return EXIT_SOFTWARE;
 }
 
-/** With the folder that was named; signatures can be in one that no service has used yet. */
-function placed(env: NodeJS.ProcessEnv, { dataDir }: DataPlace): NodeJS.ProcessEnv {
-  const { DATABASE_URL: _, ...rest } = env;
-  return dataDir === undefined ? env : { ...rest, DATA_DIR: dataDir };
-}
-
 const SIGNATURES_STATUS_HELP = `
 Exit codes: 0 every folder has databases, 2 one has none or can't be read, 78 wrong configuration.
 
@@ -176,47 +171,42 @@ Exit codes: 0 done, or nothing newer; 2 nothing was changed, 78 wrong configurat
 
 ${environmentHelp(['SIGNATURES_MIRROR', 'SIGNATURES_URLS', 'ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
+const commands = () => import('./signatures.js');
+
 function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
   const signatures = program
     .command('signatures')
     .description('signatures: status, check, tune, update')
     .helpCommand(false);
-  signatures
-    .command('status')
-    .description('what is in the signature folders, and what a server on this machine has loaded of it')
-    .option('--json', 'print one JSON document', false)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', SIGNATURES_STATUS_HELP)
-    .action(async (options: DataPlace & { json: boolean }) => {
-      finish(await (await import('./signatures.js')).signaturesStatus(options, placed(env, options)));
-    });
-  signatures
-    .command('check')
-    .description('load signatures in this process and try the engine that they make')
-    .argument('[folder...]', 'folders with signatures (default: the configured ones)')
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', SIGNATURES_CHECK_HELP)
-    .action(async (folders: string[], place: DataPlace) => {
-      finish(await (await import('./signatures.js')).signaturesCheck(folders, placed(env, place)));
-    });
-  signatures
-    .command('tune')
-    .description('learn from clean files what gates must not be made of (ENGINE_GATES)')
-    .argument('<path...>', 'clean files, and folders of them')
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', SIGNATURES_TUNE_HELP)
-    .action(async (paths: string[], place: DataPlace) => {
-      finish(await (await import('./signatures.js')).signaturesTune(paths, placed(env, place)));
-    });
-  signatures
-    .command('update')
-    .description('download newer signatures, or import a folder, and put them in place once they have been tried')
+  /** `act` returns the exit code. */
+  const add = <Args extends unknown[]>(
+    [usage, about, help]: readonly [usage: string, about: string, help: string],
+    act: (environment: NodeJS.ProcessEnv, ...args: Args) => Promise<number>,
+  ): Command => {
+    const command = signatures
+      .command(usage)
+      .description(about)
+      .option(...DATA_DIR_OPTION)
+      .addHelpText('after', help);
+    return command.action(async (...args: Args) => finish(await act(placed(env, command.opts<DataPlace>()), ...args)));
+  };
+  const status = 'what is in the signature folders, and what a server on this machine has loaded of it';
+  add(['status', status, SIGNATURES_STATUS_HELP], async (placed, options: { json: boolean }) =>
+    (await commands()).signaturesStatus(options, placed),
+  ).option('--json', 'print one JSON document', false);
+  const check = 'load signatures in this process and try the engine that they make';
+  add(['check', check, SIGNATURES_CHECK_HELP], async (placed, folders: string[]) =>
+    (await commands()).signaturesCheck(folders, placed),
+  ).argument('[folder...]', 'folders with signatures (default: the configured ones)');
+  const tune = 'learn from clean files what gates must not be made of (ENGINE_GATES)';
+  add(['tune', tune, SIGNATURES_TUNE_HELP], async (placed, paths: string[]) =>
+    (await commands()).signaturesTune(paths, placed),
+  ).argument('<path...>', 'clean files, and folders of them');
+  const update = 'download newer signatures, or import a folder, and put them in place once they have been tried';
+  add(['update', update, SIGNATURES_UPDATE_HELP], async (placed, options: UpdateOptions) =>
+    (await import('./signatures-update.js')).signaturesUpdate(options, placed),
+  )
     .option('--from <folder or URL>', 'take them from a folder, a mirror, or the URL of one file')
     .option('--into <folder>', 'where they go (default: the first configured folder that is not of the project)')
-    .option('--yes', 'install freshclam without asking, where it is missing', false)
-    .option(...DATA_DIR_OPTION)
-    .addHelpText('after', SIGNATURES_UPDATE_HELP)
-    .action(async (options: DataPlace & { from?: string; into?: string; yes: boolean }) => {
-      finish(await (await import('./signatures-update.js')).signaturesUpdate(options, placed(env, options)));
-    });
+    .option('--yes', 'install freshclam without asking, where it is missing', false);
 }

@@ -1,6 +1,7 @@
 // The scan of many files: found in the order of their names, read ahead for all threads within bounds of memory, and reported in that order, as one line each or as one
 // JSON document.
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, stat } from 'node:fs/promises';
 import { codeOf, messageOfError } from '../error-text.js';
@@ -90,20 +91,13 @@ export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScan
     };
     reportInTurn(examine(entry, examiner, release));
   }
-  await Promise.race([last, aborted(signal)]);
+  if (!signal.aborted) await Promise.race([last, once(signal, 'abort')]);
 }
 
 /** Memory for its content, at most. */
 function bytesNeeded(entry: Entry, fileLimitBytes: number): number {
   if (entry.kind === 'input') return fileLimitBytes;
   return entry.kind === 'file' && entry.sizeBytes <= fileLimitBytes ? entry.sizeBytes : 0;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 /** Never rejects. Calls `release`, once, when the content is out of memory. */
@@ -239,10 +233,9 @@ export function jsonFormat(): Format {
 
 function fileJson({ path, sizeBytes, sha256, durationMs, finding }: FileReport) {
   // A name that is not UTF-8 has U+FFFD here: JSON has no bytes.
-  const text = path.toString('utf8');
-  const filename = text.split('/').findLast((part) => part !== '') ?? text;
+  const filename = nameOf(path);
   return {
-    path: text,
+    path: path.toString('utf8'),
     filename,
     extension: extensionOf(filename),
     sizeInBytes: sizeBytes,

@@ -34,7 +34,7 @@ export interface ScanCommand {
 
 /** Resolves with the exit code. Native threads may still be busy then: the caller exits. */
 export async function scan(command: ScanCommand, env: NodeJS.ProcessEnv): Promise<number> {
-  const progress = createProgress(process.stderr);
+  const progress = createProgress();
   const note = (text: string): void => {
     progress.hide();
     process.stderr.write(`sluice: ${text}\n`);
@@ -77,7 +77,7 @@ async function openExaminer(
   }
   if (server === null) {
     const config = readConfig(findServiceOfScan(env));
-    const gatesDirectory = config.hasGates ? await gatesFolder(command.paths, env) : null;
+    const gatesDirectory = config.hasGates && (await isMuch(command.paths)) ? ownFolder(env) : null;
     return await startEngineExaminer({
       ...{ config, gatesDirectory, note },
       signal: stop.signal,
@@ -192,11 +192,6 @@ const WORTH_BYTES = 8 * 1024 * 1024;
 /** What a small file costs besides its bytes, as bytes. */
 const FILE_BYTES = 8 * 1024;
 
-/** In the user's folder of caches (XDG Base Directory Specification 0.8). Null: there is little to scan, or no folder that is the user's alone. */
-async function gatesFolder(paths: readonly string[], env: NodeJS.ProcessEnv): Promise<string | null> {
-  return (await isMuch(paths)) ? ownFolder(env) : null;
-}
-
 async function isMuch(paths: readonly string[]): Promise<boolean> {
   let bytes = 0;
   for await (const entry of walk(paths)) {
@@ -206,7 +201,7 @@ async function isMuch(paths: readonly string[]): Promise<boolean> {
   return false;
 }
 
-/** Who writes there, or puts another folder in the place of one above it, decides what is looked at. */
+/** In the user's folder of caches (XDG Base Directory Specification 0.8); null: it is not the user's alone. Who writes there, or puts another folder in the place of one above it, decides what is looked at. */
 function ownFolder(env: NodeJS.ProcessEnv): string | null {
   const named = env['XDG_CACHE_HOME'] ?? '';
   const folder = join(isAbsolute(named) ? named : join(homedir(), '.cache'), 'sluice', 'gates');

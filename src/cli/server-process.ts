@@ -257,7 +257,8 @@ export async function prepareService(parts: ServerParts): Promise<Service | null
   const engine = await startReportingEngine(parts);
   // Read while the signatures load: all that a server needs takes some hundred milliseconds.
   const { startService } = await import('../service/service.js');
-  if (!(await hasStore(supervisor, stop))) {
+  // It is to end instead, or the embedded database can be used.
+  if (!(await Promise.race([supervisor.store.then(() => true), stop.then(() => false)]))) {
     log.info({ reason: await stop }, 'stopping');
     await engine.stop();
     log.info('stopped');
@@ -332,11 +333,6 @@ function reloadOnWish({ signatures }: StartedEngine, { supervisor, stop }: Serve
   process.on('SIGHUP', () => {
     if (!isTerminalGone()) reload();
   });
-}
-
-/** Waits for the embedded database. Resolves false when it is to end instead. */
-async function hasStore(supervisor: SupervisorChannel, stop: Promise<string>): Promise<boolean> {
-  return await Promise.race([supervisor.store.then(() => true), stop.then(() => false)]);
 }
 
 /**

@@ -17,7 +17,7 @@ import { giveFile, giveToOwner, type Owner, otherOwner } from './service-owner.j
 import { byTheProgram, findServiceIfAny } from './service-place.js';
 import { describeLoad, tryToLoad } from './signatures.js';
 
-interface UpdateOptions {
+export interface UpdateOptions {
   readonly from?: string;
   readonly into?: string;
   readonly yes: boolean;

@@ -14,7 +14,6 @@ import {
   MEANINGS,
   presentFolders,
   type Standing,
-  type TuneResult,
   tune,
 } from '../engine/folders.js';
 import { loadSignatures } from '../engine/signatures.js';
@@ -36,7 +35,9 @@ export async function signaturesStatus({ json }: { readonly json: boolean }, env
   const directories = presentFolders(config.signatureFolders);
   const folders = await Promise.all(directories.map(statusOf));
   const isWhole = folders.every(({ problem }) => problem === null);
-  const described = isWhole ? await describeAll(directories) : null;
+  const described = isWhole
+    ? await describeDatabases((await Promise.all(directories.map(databaseFiles))).flat())
+    : null;
   const gates = isWhole && config.hasGates ? await gateStatus(directories, join(config.dataDirectory, GATES)) : null;
   const status = { folders, version: described?.signatureVersion ?? null, gates, server: await askServer(config) };
   const daily = described === null ? null : dailyBuiltAt(described.files);
@@ -45,11 +46,6 @@ export async function signaturesStatus({ json }: { readonly json: boolean }, env
     json ? `${JSON.stringify({ ...status, standing }, null, 2)}\n` : textOf(status, daily, standing),
   );
   return isWhole ? EXIT_CLEAN : EXIT_FAILED;
-}
-
-async function describeAll(directories: readonly string[]) {
-  const paths = await Promise.all(directories.map(databaseFiles));
-  return await describeDatabases(paths.flat());
 }
 
 /** `problem` null: it can be read and has databases. */
@@ -166,7 +162,7 @@ interface Wanted {
 
 /** Shows the progress and passes the engine's complaints on. */
 export async function tryToLoad(directories: readonly string[], wanted: Wanted): Promise<Tried> {
-  const progress = createProgress(process.stderr);
+  const progress = createProgress();
   const signatures = loadSignatures({
     directories,
     ...wanted,
@@ -205,10 +201,10 @@ export async function signaturesTune(paths: readonly string[], env: NodeJS.Proce
     process.stderr.write('sluice: there is no file to learn from\n');
     return EXIT_FAILED;
   }
-  const progress = createProgress(process.stderr);
+  const progress = createProgress();
   progress.doing(LISTING, 0);
   try {
-    const result = await tune({
+    const { contents, learned, facts } = await tune({
       directories: presentFolders(config.signatureFolders),
       gatesDirectory: join(config.dataDirectory, GATES),
       contents: () => contentsOf(files, progress),
@@ -216,7 +212,8 @@ export async function signaturesTune(paths: readonly string[], env: NodeJS.Proce
       onMaking: () => progress.doing('Making gates', null),
     });
     progress.hide();
-    process.stdout.write(`${describe(result)}\n`);
+    const now = `${facts.gated} signatures are behind ${facts.gates} gates now`;
+    process.stdout.write(`${contents} files, ${learned} windows learned: ${now}\n`);
     return EXIT_CLEAN;
   } catch (error) {
     process.stderr.write(`sluice: ${escapeText(messageOfError(error))}\n`);
@@ -225,10 +222,6 @@ export async function signaturesTune(paths: readonly string[], env: NodeJS.Proce
     progress.stop();
     giveToOwner(config.dataDirectory, GATES);
   }
-}
-
-function describe({ contents, learned, facts }: TuneResult): string {
-  return `${contents} files, ${learned} windows learned: ${facts.gated} signatures are behind ${facts.gates} gates now`;
 }
 
 async function filesIn(paths: readonly string[]): Promise<Buffer[]> {

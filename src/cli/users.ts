@@ -51,8 +51,11 @@ const PASSWORD_BYTES = 18;
 /** A password of 128 characters is far below. */
 const STDIN_BYTES = 16 * 1024;
 
-export interface NewAccount extends OutputOptions {
+interface OfAccount extends OutputOptions {
   readonly email: string;
+}
+
+export interface NewAccount extends OfAccount {
   readonly name: string;
   readonly plan?: string;
   readonly passwordStdin: boolean;
@@ -84,7 +87,7 @@ export async function addUser(config: Config, options: NewAccount): Promise<void
 /** It ends the sessions that the old one opened: servers ask the database for each session. */
 export async function resetPassword(
   config: Config,
-  options: OutputOptions & { readonly email: string; readonly passwordStdin: boolean },
+  options: OfAccount & { readonly passwordStdin: boolean },
 ): Promise<void> {
   const { passwordHash, shown } = await choosePassword(options);
   const user = await withStore(config, async (sql) => {
@@ -105,7 +108,7 @@ export async function resetPassword(
 }
 
 /** Prints the address that sets another password; nothing changes until it is used. */
-export async function printReset(config: Config, options: OutputOptions & { readonly email: string }): Promise<void> {
+export async function printReset(config: Config, options: OfAccount): Promise<void> {
   const token = await withOneTransaction(config, async (tx) => {
     const user = await userOf(tx, options.email);
     await record(tx, commandActor(), { action: 'account.reset', target: user });
@@ -118,10 +121,7 @@ export async function printReset(config: Config, options: OutputOptions & { read
   print(`${address}\nSets another password, once, within ${RESET_MINUTES} minutes; sessions end then.${where}\n`);
 }
 
-export async function turnTwoFactorOff(
-  config: Config,
-  options: OutputOptions & { readonly email: string },
-): Promise<void> {
+export async function turnTwoFactorOff(config: Config, options: OfAccount): Promise<void> {
   const user = await withOneTransaction(config, async (tx) => {
     const user = await userOf(tx, options.email);
     await endTwoFactor(tx, user.id);
@@ -221,8 +221,7 @@ async function readStdin(): Promise<string> {
   return text.replace(/\r?\n$/, '');
 }
 
-interface NewKeyOptions extends OutputOptions {
-  readonly email: string;
+interface NewKeyOptions extends OfAccount {
   readonly name: string;
   readonly expires?: string;
   readonly hourlyLimit?: string;
@@ -263,7 +262,7 @@ function limitsOf(...given: Parameters<typeof limitsIn>): ReturnType<typeof limi
   }
 }
 
-export async function showKeys(config: Config, options: OutputOptions & { readonly email: string }): Promise<void> {
+export async function showKeys(config: Config, options: OfAccount): Promise<void> {
   const keys = await withStore(config, async (sql) => await listKeys(sql, (await userOf(sql, options.email)).id));
   const views = keys.map(listedView);
   if (options.json) return print(`${safeJson(views)}\n`);
@@ -277,7 +276,7 @@ export async function showKeys(config: Config, options: OutputOptions & { readon
 export async function revokeUserKey(config: Config, options: OutputOptions & { readonly uuid: string }): Promise<void> {
   const { ended, areTold } = await withStore(config, (sql) =>
     withNodes(config, async (nodes) => ({
-      ended: await endKeyOf({ sql, nodes }, commandActor(), null, options.uuid).catch(explain),
+      ended: await endKeyOf({ sql, nodes }, commandActor(), null, options.uuid).catch(refuseUnlessTold('the key')),
       areTold: nodes.areTold,
     })),
   );
@@ -287,15 +286,6 @@ export async function revokeUserKey(config: Config, options: OutputOptions & { r
   const asks = config.databaseUrl !== null && !areTold;
   const when = asks ? `; a running server refuses it within ${NODES_ASK_SECONDS} seconds` : '';
   print(`The key ${ended.keyId} (${escapeText(ended.name)}) is revoked${when}.\n`);
-}
-
-function explain(error: unknown): never {
-  if (!(error instanceof Failure)) throw error;
-  throw new Refusal(`${error.message}. Not every server refuses the key yet: run the same command again`);
-}
-
-interface OfAccount extends OutputOptions {
-  readonly email: string;
 }
 
 export async function setPlan(config: Config, options: OfAccount & { readonly plan: string }): Promise<void> {
@@ -322,7 +312,7 @@ export async function setRole(config: Config, options: OfAccount & { readonly ro
 }
 
 export async function suspend(config: Config, options: OfAccount): Promise<void> {
-  const { view, when } = await change(config, options, { isSuspended: true }, refuseUnlessTold);
+  const { view, when } = await change(config, options, { isSuspended: true }, refuseUnlessTold('its keys'));
   say(options, view, `is suspended: its sessions have ended, and its keys are refused${when}`);
 }
 
@@ -373,14 +363,16 @@ function warnUnlessTold(error: unknown): void {
   process.stderr.write(`${error.message}: servers follow by themselves, some seconds after it is back\n`);
 }
 
-function refuseUnlessTold(error: unknown): never {
-  if (!(error instanceof Failure)) throw error;
-  throw new Refusal(`${error.message}. Not every server refuses its keys yet: run the same command again`);
-}
+const refuseUnlessTold =
+  (keys: string) =>
+  (error: unknown): never => {
+    if (!(error instanceof Failure)) throw error;
+    throw new Refusal(`${error.message}. Not every server refuses ${keys} yet: run the same command again`);
+  };
 
 function explainRemoval(error: unknown): never {
   if (error instanceof Failure && error.code === 'conflict') throw new Refusal(error.message);
-  return refuseUnlessTold(error);
+  return refuseUnlessTold('its keys')(error);
 }
 
 interface AuditOptions extends OutputOptions {

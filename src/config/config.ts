@@ -374,14 +374,12 @@ function issuerSettings({ settings, isSet, isWrong, problems }: Read) {
 export const ownIssuer = (baseUrl: string | null): string => (baseUrl === null ? 'sluice' : baseUrl.replace(/\/$/, ''));
 
 /** Folders whose signatures are loaded into one engine. Each of the optional ones, which come first, is left out while it has none. */
-function signatureFolders(chosen: readonly string[] | null, downloads: string) {
-  const directories = chosen ?? [ownSignaturesDirectory];
-  const optionalDirectories = chosen === null ? [FRESHCLAM_DIRECTORY, downloads] : [];
-  const folders: { readonly directories: readonly string[]; readonly optionalDirectories: readonly string[] } = {
-    directories,
-    optionalDirectories,
-  };
-  return folders;
+function signatureFolders(
+  chosen: readonly string[] | null,
+  downloads: string,
+): Readonly<Record<'directories' | 'optionalDirectories', readonly string[]>> {
+  if (chosen !== null) return { directories: chosen, optionalDirectories: [] };
+  return { directories: [ownSignaturesDirectory], optionalDirectories: [FRESHCLAM_DIRECTORY, downloads] };
 }
 
 /** Where this machine reaches the service: an address that stands for all of them is not one to connect to. */
