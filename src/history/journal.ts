@@ -47,11 +47,6 @@ function createJournal(options: JournalOptions, segments: Segments) {
     onRow: recent.add,
   });
 
-  async function close(): Promise<void> {
-    await intake.close();
-    await segments.close();
-  }
-
   return {
     append: intake.append,
     refusal: intake.refusal,
@@ -65,7 +60,7 @@ function createJournal(options: JournalOptions, segments: Segments) {
     state: segments.state,
     /** Waits for the writes that run; acts once. What waits for the database stays for the next start. */
     close(): Promise<void> {
-      closing ??= close();
+      closing ??= intake.close().then(() => segments.close());
       return closing;
     },
   };

@@ -212,5 +212,3 @@ export const waitQuery = z.strictObject({
 export const keyUsageQuery = z.strictObject({
   days: integer(1, USAGE_DAYS_MAX, 30).describe('So many, with today as the last one.'),
 });
-
-export const noQuery = z.strictObject({});

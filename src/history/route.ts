@@ -6,39 +6,36 @@ import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import type { PathParameters, RouteName } from '../http/router.js';
-import type { Log } from '../log.js';
-import type { Queries, SqlOf } from '../store/postgres.js';
+import type { Queries } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './outcomes.js';
-import type { PendingScans } from './pending-scans.js';
-import { donutQuery, donutRange, keyUsageQuery, noQuery, pageQuery, SEARCH_ROWS } from './query.js';
+import { donutQuery, donutRange, keyUsageQuery, pageQuery, SEARCH_ROWS } from './query.js';
 import { Detail, Row, wireDetail, wireRow } from './scan-view.js';
 import {
   createExportRoute,
   createScanFinder,
-  type FindScan,
-  type OnItsWay,
+  type ExportParts,
+  type ScanFinderParts,
   ScanId,
   unavailableWhenSlow,
 } from './scans-route.js';
 import { findScans, namesOfKeys } from './stats.js';
 
-interface HistoryRouteParts {
-  readonly sqlOf: SqlOf;
-  readonly now: () => number;
-  readonly onItsWay: OnItsWay;
-  readonly pending: Pick<PendingScans, 'find'>;
-  readonly log: Pick<Log, 'warn'>;
-}
+type HistoryRouteParts = ScanFinderParts & ExportParts;
 
 const MONTHS = 12;
 
 export function createHistoryRoutes(parts: HistoryRouteParts): CallerRoute[] {
-  const { sqlOf, now, onItsWay, pending, log } = parts;
+  const { sqlOf, onItsWay } = parts;
+  const find = createScanFinder(parts);
   return [
-    createDetailRoute(createScanFinder({ sqlOf, now, onItsWay, pending }), sqlOf),
-    createExportRoute({ sqlOf, log, onItsWay }),
+    callerRoute('GET /web/scans/{id}', detailOperation, async ({ userId }, _exchange, { id }) => {
+      const scan = await find(userId, id);
+      if (scan === null) throw new Failure('notFound', 'the scan');
+      return jsonReply(200, wireDetail(scan, await namesOfKeys(sqlOf(userId), userId, [scan])));
+    }),
+    createExportRoute(parts),
     keyUsageRoute(parts),
     ...statisticsRoutes(parts),
     callerRoute('GET /web/scans/stats', pageOperation, async (caller, exchange) => {
@@ -91,12 +88,13 @@ function statisticsRoutes(parts: HistoryRouteParts): CallerRoute[] {
       if (range === null) throw new Failure('badRequest', 'startDate: must not be after endDate');
       return (sql) => countVerdicts(sql, userId, range.startMs, range.endMs);
     }),
-    countsRoute(parts, 'GET /web/scans/stats/daily', dailyOperation, (userId, exchange) => {
-      readQuery(exchange, noQuery);
-      return (sql) => outcomeDays(sql, userId, now());
-    }),
-    countsRoute(parts, 'GET /web/scans/stats/monthly', monthlyOperation, (userId, exchange) => {
-      readQuery(exchange, noQuery);
+    countsRoute(
+      parts,
+      'GET /web/scans/stats/daily',
+      dailyOperation,
+      (userId) => (sql) => outcomeDays(sql, userId, now()),
+    ),
+    countsRoute(parts, 'GET /web/scans/stats/monthly', monthlyOperation, (userId) => {
       const months = lastMonths(now());
       return async (sql) => {
         const counted = await countMonths(sql, userId, Date.parse(`${months[0]}-01T00:00:00Z`));
@@ -139,12 +137,12 @@ const Page = z
   })
   .meta({ id: 'HistoryPage' });
 
-function operation(summary: string, description: string, answer: z.ZodType, query: z.ZodObject): GuardedOperation {
+function operation(summary: string, description: string, answer: z.ZodType, query?: z.ZodObject): GuardedOperation {
   return {
     summary,
     description,
     tag: 'history',
-    parameters: queryParameters(query),
+    parameters: query === undefined ? [] : queryParameters(query),
     responses: { 200: jsonAnswer('As asked for.', answer) },
   };
 }
@@ -169,23 +167,13 @@ const dailyOperation = operation(
   'What came of the scans of the last 30 days',
   'By UTC day, the oldest first, today last, empty days with zeros. Failed scans are in it.',
   OutcomeDays,
-  noQuery,
 );
 
 const monthlyOperation = operation(
   'Infected and clean scans of the last twelve months',
   'Completed scans only; oldest first, the current UTC month last, empty months with zeros.',
   Months,
-  noQuery,
 );
-
-function createDetailRoute(find: FindScan, sqlOf: SqlOf): CallerRoute {
-  return callerRoute('GET /web/scans/{id}', detailOperation, async ({ userId }, _exchange, { id }) => {
-    const scan = await find(userId, id);
-    if (scan === null) throw new Failure('notFound', 'the scan');
-    return jsonReply(200, wireDetail(scan, await namesOfKeys(sqlOf(userId), userId, [scan])));
-  });
-}
 
 const detailOperation: GuardedOperation = {
   summary: 'One of your scans',

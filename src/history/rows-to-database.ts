@@ -229,7 +229,7 @@ export function createRowStore(
       sql.transaction('readCommitted', async (tx) => {
         const [, told] = await Promise.all([boundWaits(tx), areNew ? copyRows(tx, rows) : insertRows(tx, rows)]);
         await touchKeys(tx, rows);
-        if (pending.length > 0) await endPending(tx, pending);
+        if (pending.length > 0) await tx`DELETE FROM pending_scans WHERE id = ANY(${pending}::uuid[])`;
         return told;
       });
     try {
@@ -247,10 +247,6 @@ export function createRowStore(
     }
     if (pending.length > 0) events.emit('ended', pending);
   };
-}
-
-async function endPending(sql: Queries, ids: readonly string[]): Promise<void> {
-  await sql`DELETE FROM pending_scans WHERE id = ANY(${[...ids]}::uuid[])`;
 }
 
 async function boundWaits(sql: Queries): Promise<void> {

@@ -39,7 +39,7 @@ export interface ScanFinderParts {
 export type OnItsWay = Pick<History, 'find' | 'settled'>;
 
 /** Null: the user has no scan of that id, which may be any text. Throws Failure('unavailable'). */
-export type FindScan = (userId: string, id: string | undefined) => Promise<ShownScan | null>;
+type FindScan = (userId: string, id: string | undefined) => Promise<ShownScan | null>;
 
 export function createScanFinder({ sqlOf, now, onItsWay, pending }: ScanFinderParts): FindScan {
   const waiting = new Shares(WAITS_PER_USER);
@@ -111,8 +111,9 @@ export function createScanRoutes(parts: ScanViewParts): KeyRoute[] {
       await onItsWay.settled(userId);
       // One more says whether there is a next page.
       const request = { ...filters, fromMs, beforeMs, after: cursor, limit: limit + 1 };
-      // Those that have not ended go first: what ends between the two questions is in the history by the second one.
-      const pending = isOfEnded(filters) ? [] : await parts.pending.list(userId, request);
+      // Those that have not ended go first: what ends between the two questions is in the history by the second one. They are HTTP's, and have no verdict.
+      const mayBePending = filters.verdict === undefined && (filters.protocol ?? 'http') === 'http';
+      const pending = mayBePending ? await parts.pending.list(userId, request) : [];
       const ended = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
       const found = merged(ended, pending.map(pendingRow));
       const scans = found.slice(0, limit);
@@ -141,7 +142,9 @@ export function createScanRoutes(parts: ScanViewParts): KeyRoute[] {
       const [scan] = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
       if (scan === undefined) throw new Failure('notFound', 'the file');
       const [view] = await viewsOf(userId, [scan]);
-      return jsonReply(200, { ...view, current: isCurrent(scan, parts.serving.engine) });
+      const today = parts.serving.engine;
+      const current = scan.engine === today?.label && scan.signatures === today?.signatureVersion;
+      return jsonReply(200, { ...view, current });
     }),
   ];
 }
@@ -178,20 +181,11 @@ const fileOperation: GuardedOperation = {
   errors: ['notFound'],
 };
 
-/** Only HTTP's are accepted before they are scanned, and they have no verdict. */
-function isOfEnded({ verdict, protocol = 'http' }: Pick<Filters, 'verdict' | 'protocol'>): boolean {
-  return verdict !== undefined || protocol !== 'http';
-}
-
 /** Each once, the newest first. */
 function merged(ended: readonly ShownScan[], pending: readonly ShownScan[]): readonly ShownScan[] {
   if (pending.length === 0) return ended;
   const ids = new Set(ended.map(({ id }) => id));
   return [...ended, ...pending.filter(({ id }) => !ids.has(id))].sort((one, other) => (one.id < other.id ? 1 : -1));
-}
-
-function isCurrent({ engine, signatures }: ShownScan, today: Engine | null): boolean {
-  return engine === today?.label && signatures === today?.signatureVersion;
 }
 
 /** Throws Failure `unavailable` for what took too long, otherwise the error. */
@@ -200,9 +194,7 @@ export function unavailableWhenSlow(error: unknown, reason: 'pageSlow' | 'export
   throw new Unavailable(reason);
 }
 
-interface ExportParts {
-  readonly onItsWay: OnItsWay;
-  readonly sqlOf: SqlOf;
+export interface ExportParts extends Pick<ScanFinderParts, 'sqlOf' | 'onItsWay'> {
   readonly log: Pick<Log, 'warn'>;
 }
 
