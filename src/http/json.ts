@@ -20,7 +20,7 @@ export const noContent: Reply = { status: 204, body: '' };
 export async function readJson<T>(exchange: Exchange, schema: z.ZodType<T>): Promise<T> {
   const type = exchange.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
   if (type !== 'application/json') throw new Failure('jsonExpected');
-  return parseJson(schema, await receiveText(exchange));
+  return parseJson(schema, utf8Of(await receiveBytes(exchange, JSON_BODY_BYTES)));
 }
 
 /** The same for a body that may be left out: then the schema validates `{}`. */
@@ -102,11 +102,6 @@ function endOfText(json: string, start: number): number {
   return at;
 }
 
-/** The body as text, at most JSON_BODY_BYTES. */
-async function receiveText(exchange: Exchange): Promise<string> {
-  return utf8Of(await receiveBytes(exchange, JSON_BODY_BYTES));
-}
-
 /** With U+FFFD in the place of its bytes it would be another text. Throws Failure `badRequest`. */
 export function utf8Of(body: Buffer): string {
   if (!isUtf8(body)) throw new Failure('badRequest', 'The body is not UTF-8');
@@ -145,10 +140,8 @@ export async function receiveBytes(exchange: Exchange, limitBytes: number): Prom
   });
 }
 
-type ParsedJson<T> = z.ZodSafeParseResult<T>;
-
 /** What is wrong is said in words of our own, where the schema has none: a validator's are for developers, and change with its version. */
-function parseFields<T>(schema: z.ZodType<T>, value: unknown): ParsedJson<T> {
+function parseFields<T>(schema: z.ZodType<T>, value: unknown): z.ZodSafeParseResult<T> {
   const parsed = schema.safeParse(value, { error: wordsFor });
   if (parsed.success || typeof value !== 'object' || value === null || Array.isArray(value)) return parsed;
   // A field that nobody knows stays, to be named in the answer.

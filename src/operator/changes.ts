@@ -224,7 +224,8 @@ export function startUpkeep({ sql, nodes }: NodesOf, log: Pick<Log, 'warn'>) {
       const left = await sql<{ id: string }[]>`SELECT id FROM users WHERE id IN (SELECT id FROM deleted_users)`;
       for (const { id } of left) await completeDeletion({ sql, nodes }, id);
       await eraseScans(sql, stopping.signal);
-      await sweepAudit(sql);
+      // The database allows no more.
+      await sql`DELETE FROM audit_log WHERE at < now() - interval '1 year'`;
     } catch (error) {
       if (stopping.signal.aborted) return;
       log.warn({ reason: messageOfError(error) }, 'the upkeep of deleted accounts failed; it is tried again');
@@ -316,9 +317,4 @@ export async function listAudit(
     WHERE (${before}::bigint IS NULL OR id < ${before}::bigint) AND (${targetId}::uuid IS NULL OR target_id = ${targetId}::uuid)
       AND (${target}::text IS NULL OR target = ${target}::text)
     ORDER BY audit_log.id DESC LIMIT ${rows}`;
-}
-
-/** Removes what is older than a year; the database allows no more. */
-async function sweepAudit(sql: Queries): Promise<void> {
-  await sql`DELETE FROM audit_log WHERE at < now() - interval '1 year'`;
 }

@@ -6,7 +6,7 @@ import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
 import { csvAnswer, jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import { csvPieces, csvReply } from '../http/wire.js';
-import type { Queries, Sql } from '../store/postgres.js';
+import type { Queries } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { actorOf, createAccountRoutes, type OperatorParts, type OperatorRoute } from './account-routes.js';
 import { type AuditRow, listAudit, record } from './changes.js';
@@ -54,7 +54,13 @@ function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): O
           'What scans of all nodes have come to in 30 days; errors by reason, refusals and the slowest ones of the last days',
         responses: { 200: jsonAnswer('As it is now.', ActivityView) },
       },
-      handle: async ({ userId }) => jsonReply(200, await activityOf(sqlOf(userId), now())),
+      async handle({ userId }) {
+        const sql = sqlOf(userId);
+        const days = await outcomeDays(sql, null, now());
+        const refusals = await quotaRefusals(sql, now());
+        const view: z.infer<typeof ActivityView> = { ...(await notedScans(sql, now())), days, refusals };
+        return jsonReply(200, view);
+      },
     },
   ];
 }
@@ -188,16 +194,10 @@ const ActivityView = NotedScans.extend({
     'Scans of the last 24 hours that were refused since the quota was used up or too many of the account waited, which have no rows: the accounts with the most',
   ),
 }).meta({ id: 'Activity' });
-type ActivityView = z.infer<typeof ActivityView>;
 
 const REFUSED_ACCOUNTS = 20;
 const HOUR_SECONDS = 3_600;
 const DAY_HOURS = 24;
-
-async function activityOf(sql: Sql, nowMs: number): Promise<ActivityView> {
-  const days = await outcomeDays(sql, null, nowMs);
-  return { ...(await notedScans(sql, nowMs)), days, refusals: await quotaRefusals(sql, nowMs) };
-}
 
 /** By account, of this hour and the 23 before it. */
 async function quotaRefusals(sql: Queries, nowMs: number): Promise<QuotaRefusals> {

@@ -45,21 +45,19 @@ export function createRoutes(parts: RouteParts): Route[] {
     route('GET /livez', operation('Whether the process answers', Liveness, { 200: 'It does.' }), () =>
       jsonReply(200, { status: 'ok' }),
     ),
-    {
-      name: 'GET /readyz',
-      operation: operation('Whether scans are served, part by part', Readiness, {
+    route(
+      'GET /readyz',
+      operation('Whether scans are served, part by part', Readiness, {
         200: 'They are.',
         503: 'They are not: the body says which part is missing and why.',
       }),
-      handle: () => readiness(parts),
-    },
-    {
-      name: 'GET /version',
-      operation: operation('Versions of the service, the engine and the signatures', Versions, {
-        200: 'The versions.',
-      }),
-      handle: () => jsonReply(200, versions(parts)),
-    },
+      () => readiness(parts),
+    ),
+    route(
+      'GET /version',
+      operation('Versions of the service, the engine and the signatures', Versions, { 200: 'The versions.' }),
+      () => jsonReply(200, versions(parts)),
+    ),
     route('GET /openapi.json', operation('This document', OpenApiView, { 200: 'OpenAPI 3.1.' }), () => {
       document ??= jsonReply(200, openApiDocument(routes, parts));
       return document;
@@ -124,6 +122,7 @@ async function readiness(parts: RouteParts): Promise<Reply> {
   const engine = signatures.state();
   const problem = await problemOf(parts.postgres);
   const journal = parts.history.state();
+  const degraded = parts.admission.problem();
   const isServing = engine.kind === 'ready' && isWarm();
   const ready = isServing && problem === null && journal.problem === null;
   const body: Readiness = {
@@ -131,18 +130,14 @@ async function readiness(parts: RouteParts): Promise<Reply> {
     engine:
       engine.kind === 'ready' && !isWarm() ? { status: 'loading', percent: 100 } : hide(describeState(engine, hide)),
     signatures: engine.kind === 'ready' ? parts.standing(engine.engine) : null,
-    admission: hide(describeAdmission(parts.admission.problem())),
+    // While it is degraded scans are served as well: it doesn't make the service unready.
+    admission: degraded === null ? { status: 'ready' } : hide({ status: 'degraded', message: degraded }),
     store: problem === null ? { status: 'ready' } : hide({ status: 'failed', message: problem }),
     history: hide(describeJournal(journal)),
     accepted: parts.accepted(),
     webhooks: await parts.outbox(),
   };
   return ready ? jsonReply(200, body) : jsonReply(503, body, { 'Retry-After': '5' });
-}
-
-/** While it is degraded scans are served as well: it doesn't make the service unready. */
-function describeAdmission(problem: string | null): Readiness['admission'] {
-  return problem === null ? { status: 'ready' } : { status: 'degraded', message: problem };
 }
 
 function describeJournal({ rows, bytes, oldestAgeMs, damagedFiles, problem }: HistoryState): Readiness['history'] {
@@ -158,9 +153,10 @@ function describeState(state: SignatureState, hide: (reload: Reload) => Reload):
       return { status: 'loading', percent: Math.round(state.progress * 100) };
     case 'failed':
       return { status: 'failed', message: state.message };
-    case 'ready':
+    case 'ready': {
+      const { standsInFor } = state.engine;
       return {
-        ...describeChoice(state.engine),
+        ...(standsInFor === null ? { status: 'ready' } : { status: 'degraded', message: standsInFor.reason }),
         signatures: state.engine.signatureCount,
         epoch: state.engine.epoch,
         engine: state.engine.name,
@@ -168,11 +164,8 @@ function describeState(state: SignatureState, hide: (reload: Reload) => Reload):
         rules: state.engine.rules,
         reload: hide(describeReload(state.reload)),
       };
+    }
   }
-}
-
-function describeChoice({ standsInFor }: Engine): Pick<Readiness['engine'], 'status' | 'message'> {
-  return standsInFor === null ? { status: 'ready' } : { status: 'degraded', message: standsInFor.reason };
 }
 
 function describeReload(reload: ReloadState): Reload {

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.js';
 import type { Engine, SignatureEvent, SignatureState } from '../engine/engine.js';
 import { loadSignatures, type Signatures } from '../engine/signatures.js';
 import { ScanPool } from '../engine/threads/pool.js';
-import { type FoundSandbox, findSandbox } from '../engine/threads/sandbox.js';
+import { findSandbox } from '../engine/threads/sandbox.js';
 import type { Log } from '../log.js';
 import { endsWithin } from '../waiting/within.js';
 
@@ -38,7 +38,8 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
   const signatures = startSignatures(config, log, loads);
   const loaded = signatures.ready().catch(() => undefined);
   await endsWithin(loaded, BEGIN_MS);
-  const sandbox = startSandbox(config, log);
+  const sandbox = findSandbox(config.sandbox);
+  if (sandbox.warning !== null) log.warn({ warning: sandbox.warning }, 'sandbox');
   const { memoryLimitBytes } = config;
   const memory =
     memoryLimitBytes === null
@@ -78,12 +79,6 @@ function loadedShare(state: SignatureState): number {
   if (state.kind === 'loading') return state.progress;
   if (state.kind === 'failed' || state.reload.kind !== 'running') return 1;
   return (1 + state.reload.progress) / 2;
-}
-
-function startSandbox(config: Config, log: Log): FoundSandbox {
-  const sandbox = findSandbox(config.sandbox);
-  if (sandbox.warning !== null) log.warn({ warning: sandbox.warning }, 'sandbox');
-  return sandbox;
 }
 
 function startSignatures(config: Config, log: Log, loads: LoadCounts): Signatures {
@@ -151,20 +146,29 @@ interface WatchedMemory {
 }
 
 export function startMemoryGuard(options: MemoryGuardOptions): WatchedMemory {
-  const { limitBytes, onExceeded, intervalMs = INTERVAL_MS, residentBytes = () => memoryUsage.rss() } = options;
-  let resident = 0;
+  const { limitBytes, onExceeded, intervalMs = INTERVAL_MS } = options;
+  const residentBytes = lookAtMemory(options.residentBytes);
   const guard: WatchedMemory = { refusal: null, stop: () => clearInterval(timer) };
   const timer = setInterval(() => {
-    try {
-      resident = residentBytes();
-    } catch {
-      // No descriptor is left to ask with: what was found last holds until one is.
-    }
+    const resident = residentBytes();
     guard.refusal = resident > limitBytes ? 'The scan engine is out of memory' : null;
     if (guard.refusal !== null) onExceeded(resident);
   }, intervalMs);
   timer.unref();
   return guard;
+}
+
+/** What is resident, in bytes; where no descriptor is left to ask with, what was found last. */
+export function lookAtMemory(ask = (): number => memoryUsage.rss()): () => number {
+  let found = 0;
+  return () => {
+    try {
+      found = ask();
+    } catch {
+      // It is asked again.
+    }
+    return found;
+  };
 }
 
 /** What a bound must be above what was found: scans take some, and another load of signatures. */

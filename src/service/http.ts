@@ -110,6 +110,7 @@ type SharedParts = Parts & HttpParts & { readonly metrics: Metrics };
 /** Everything that is served: the rooms' routes, and those of the operators. */
 async function openRoutes(config: Config, log: EventLog, parts: Observed & { readonly pages: Pages }, add: Add) {
   const { postgres, admission, history, version, pages } = parts;
+  const { directories, optionalDirectories } = config.signatureFolders;
   const access = createAccess(admission, config.plans);
   const accepted = await openAccepted(config, log, parts, add);
   const scans = openScans(config, log, parts, {
@@ -163,17 +164,13 @@ async function openRoutes(config: Config, log: EventLog, parts: Observed & { rea
     ...config,
     ...parts,
     ...followed,
-    folders: foldersOf(config),
+    folders: [...directories, ...optionalDirectories, config.dataDirectory, tmpdir(), dirname(packageJsonPath)],
   });
   const protocols = createProtocols(config, log, { ...parts, scans: scans.scans, access });
   return { routes, addressOf: dashboard.addressOf, protocols, findRefusal: scans.findRefusal };
 }
 
 type Observed = SharedParts & { readonly isWarm: () => boolean };
-
-function foldersOf({ signatureFolders: { directories, optionalDirectories }, dataDirectory }: Config): string[] {
-  return [...directories, ...optionalDirectories, dataDirectory, tmpdir(), dirname(packageJsonPath)];
-}
 
 /** What a key may ask for beside scans. */
 function keyRoutes(

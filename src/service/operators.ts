@@ -1,9 +1,8 @@
 // The operators' room put together: what their routes read of this process, and what they may set going.
 import { hostname } from 'node:os';
-import { memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
+import { version as nodeVersion, pid, uptime } from 'node:process';
 import { getHeapStatistics } from 'node:v8';
 import type { Config } from '../config/config.js';
-import { codeOf } from '../error-text.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import { startUpkeep } from '../operator/changes.js';
@@ -20,6 +19,7 @@ import { createOperatorRoutes } from '../operator/routes.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import { wireTime } from '../wire-text.js';
 import { problemOf } from './endpoints.js';
+import { lookAtMemory } from './engine.js';
 import type { MetricsParts } from './metrics.js';
 import type { Parts } from './parts.js';
 
@@ -117,7 +117,7 @@ function updateOf({ signatures, supervisor }: OperatorsParts): SignatureUpdate {
 function healthOf(config: Config, parts: OperatorsParts, nodes: SharedNodes): ReadHealth {
   const { pool, memories, cache, history, admission, version } = parts;
   const { refused } = parts.supervisor;
-  const residentBytes = createMemoryLook();
+  const residentBytes = lookAtMemory();
   return async () => {
     const { rows, bytes, oldestAgeMs, damagedFiles, problem } = history.state();
     const { threads, running, standIns, waiting, accountsWaiting, late, hung } = pool;
@@ -147,19 +147,6 @@ function healthOf(config: Config, parts: OperatorsParts, nodes: SharedNodes): Re
       suspects: refused.size,
       refused: [...refused].slice(-REFUSED_SHOWN).reverse(),
     };
-  };
-}
-
-/** Where no descriptor is left to ask with, what was found last. */
-function createMemoryLook(): () => number {
-  let found = memoryUsage.rss();
-  return () => {
-    try {
-      found = memoryUsage.rss();
-    } catch (error) {
-      if (codeOf(error) !== 'EMFILE' && codeOf(error) !== 'ENFILE') throw error;
-    }
-    return found;
   };
 }
 

@@ -8,7 +8,6 @@ import {
   createPosts,
   createResolve,
   type DiallingOptions,
-  type Downloads,
   readHostsFile,
 } from '../download/downloads.js';
 import { createGuard } from '../download/guard.js';
@@ -76,7 +75,11 @@ export function openScans(
     signatures,
     known: cache === null ? null : createKnownVerdicts({ cache, shared, scope: config.verdictScope }),
     uploadMemory: memories.uploads,
-    downloads: openDownloads(config, { descriptors, version }),
+    downloads: createDownloads({
+      ...diallingOf(config, version),
+      limits: { perUser: config.downloadsPerUser, total: descriptors.downloads },
+      timeoutMs: config.downloadTimeoutMs,
+    }),
     downloadMemory: memories.downloads,
     history,
     refunds: createRefunds(),
@@ -177,14 +180,6 @@ export function createMemories(config: Config): Record<'uploads' | 'downloads', 
       use: 'downloads',
     }),
   };
-}
-
-function openDownloads(config: Config, { descriptors, version }: Pick<Parts, 'descriptors' | 'version'>): Downloads {
-  return createDownloads({
-    ...diallingOf(config, version),
-    limits: { perUser: config.downloadsPerUser, total: descriptors.downloads },
-    timeoutMs: config.downloadTimeoutMs,
-  });
 }
 
 /** Where we may go for clients. */

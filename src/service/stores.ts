@@ -17,7 +17,7 @@ import type { Config } from '../config/config.js';
 import type { Log } from '../log.js';
 import { startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
-import type { RedisCommands, RedisConnection } from '../store/redis/redis.js';
+import type { RedisCommands } from '../store/redis/redis.js';
 import { inBatches } from '../waiting/limiter.js';
 import { type Stopping, starting } from './parts.js';
 
@@ -113,30 +113,20 @@ async function admissionInRedis(common: CommonParts, url: string, sql: Sql): Pro
     let turns: Pick<LedgerTurns, 'returning'> | null = null;
     const redis = await openRedis({ url, onReturn: async () => await turns?.returning(), onProblem: common.onProblem });
     add({ stop: async () => redis.close() });
-    const shared = turnsOf(redis, common, sql, () => flush());
+    const ledger = createRedisLedger(redis);
+    const shared = createTurns({
+      ...{ sql, ledger, onProblem: common.onProblem },
+      problem: () => redis.problem(),
+      reconcile: () => reconcileLedger(ledger, common.hours, sql),
+      // To Postgres, what this process knows of Redis's counts.
+      flush: () => store.flush(),
+    });
     turns = add({ ...shared, stop: async () => shared.stop() });
-    const { ledger, isPostgres, problem } = shared;
-    const store = add(createAdmissions({ ...common, ledger, isPostgres, ledgerProblem: problem }));
-    const flush = (): Promise<void> => store.flush();
+    const { isPostgres, problem } = shared;
+    const store: AdmissionStore = add(
+      createAdmissions({ ...common, ledger: shared.ledger, isPostgres, ledgerProblem: problem }),
+    );
     return { store, findKey: common.findKey, redis, handOver: async () => undefined, alone: () => undefined };
-  });
-}
-
-/** `flush`: writes to Postgres what this process knows of Redis's counts. */
-function turnsOf(
-  redis: RedisConnection,
-  { hours, onProblem }: Pick<CommonParts, 'hours' | 'onProblem'>,
-  sql: Sql,
-  flush: () => Promise<void>,
-): LedgerTurns {
-  const ledger = createRedisLedger(redis);
-  return createTurns({
-    sql,
-    ledger,
-    problem: () => redis.problem(),
-    reconcile: () => reconcileLedger(ledger, hours, sql),
-    flush,
-    onProblem,
   });
 }
 
