@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { asFailure, guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
-import { within, withinOr } from '../waiting/within.js';
+import { oneAtATime, within, withinOr } from '../waiting/within.js';
 import type { Ledger } from './admission.js';
 import { type QuotaHours, seenIn } from './quota-hours.js';
 
@@ -211,7 +211,6 @@ export function createTurns(parts: TurnParts): LedgerTurns {
   const { ledger, problem } = parts;
   let isReturning = false;
   let usedAtMs = Number.NEGATIVE_INFINITY;
-  let deciding: Promise<boolean> | null = null;
   const lease = createLease(parts);
 
   async function mustUse(): Promise<void> {
@@ -259,12 +258,7 @@ export function createTurns(parts: TurnParts): LedgerTurns {
       take: (userId, keyHash) => use(() => ledger.take(userId, keyHash)),
       look: (userId) => use(() => ledger.look(userId)),
     },
-    isPostgres() {
-      deciding ??= decide().finally(() => {
-        deciding = null;
-      });
-      return deciding;
-    },
+    isPostgres: oneAtATime(decide),
     async returning() {
       isReturning = true;
       lease.end();

@@ -16,7 +16,7 @@ import {
   CLAMD_FOLDER_MS,
 } from '../limits.js';
 import { createLimiter, type Limiter } from '../waiting/limiter.js';
-import { withinOr } from '../waiting/within.js';
+import { oneAtATime, withinOr } from '../waiting/within.js';
 
 const opens = promisify(open);
 const closes = promisify(close);
@@ -128,17 +128,6 @@ export function withoutSlashes(path: string): string {
   let end = path.length;
   while (end > 1 && path[end - 1] === '/') end -= 1;
   return path.slice(0, end);
-}
-
-/** Who asks meanwhile has the same answer. */
-function oneAtATime<Result>(ask: () => Promise<Result>): () => Promise<Result> {
-  let asked: Promise<Result> | null = null;
-  return () => {
-    asked ??= ask().finally(() => {
-      asked = null;
-    });
-    return asked;
-  };
 }
 
 function isBelow(path: string, folder: string): boolean {

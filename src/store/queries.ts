@@ -12,7 +12,7 @@ import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
 import { Unavailable } from '../errors.js';
 import { FairTurns, type TurnLimits } from '../waiting/limiter.js';
-import { endsWithin, NoAnswer, within } from '../waiting/within.js';
+import { endsWithin, later, NoAnswer, within } from '../waiting/within.js';
 
 /** The driver with a single connection. */
 export type Driver = postgres.Sql;
@@ -83,13 +83,6 @@ export function createConnections({ open, size }: { readonly open: OpenDriver; r
     for (const lane of lanes) lane.serve();
   }
 
-  /** The one that was used last: it is connected. */
-  function take(): OpenConnection {
-    const connection = free.pop();
-    if (connection === undefined) throw new Error('A turn has a connection');
-    return connection;
-  }
-
   function giveBack(connection: OpenConnection): void {
     free.push(isClosed || mayStay(connection) ? connection : all.replace(connection));
     if (free.length === size) onRest();
@@ -110,7 +103,9 @@ export function createConnections({ open, size }: { readonly open: OpenDriver; r
       return async (who, work) => {
         if (isClosed) throw new ConnectionLost('The connections are closed');
         return await lane.run([who], async () => {
-          const connection = take();
+          // The one that was used last: it is connected.
+          const connection = free.pop();
+          if (connection === undefined) throw new Error('A turn has a connection');
           try {
             return await work(lend(connection, hangMs));
           } finally {
@@ -123,10 +118,9 @@ export function createConnections({ open, size }: { readonly open: OpenDriver; r
     async close(timeoutSeconds: number): Promise<void> {
       isClosed = true;
       if (free.length < size) {
-        const rest = new Promise<void>((resolve) => {
-          onRest = resolve;
-        });
-        await endsWithin(rest, timeoutSeconds * 1000);
+        const rest = later();
+        onRest = rest.resolve;
+        await endsWithin(rest.promise, timeoutSeconds * 1000);
       }
       await all.end();
     },

@@ -29,16 +29,16 @@ const STACK_FRAMES = 30;
 export function sayLastWords(log: Pick<Log, 'fatal'>, end: () => void): void {
   Error.stackTraceLimit = STACK_FRAMES;
   const die = (event: string) => (thrown: unknown) => {
-    log.fatal({ err: asError(thrown) }, event);
+    // Anything can be thrown, and only an error says where; of another value at least what it is.
+    const isError = thrown instanceof Error;
+    log.fatal(
+      { err: isError ? thrown : new Error(`Not an error was thrown: ${inspect(thrown, { depth: 2 })}`) },
+      event,
+    );
     end();
   };
   process.on('uncaughtException', die('uncaught exception'));
   process.on('unhandledRejection', die('unhandled rejection'));
-}
-
-/** Anything can be thrown, and only an error says where; of another value at least what it is. */
-function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(`Not an error was thrown: ${inspect(thrown, { depth: 2 })}`);
 }
 
 const STANDARD_STREAMS = [0, 1, 2];

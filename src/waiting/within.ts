@@ -134,6 +134,17 @@ export function startDeadline(timeoutMs: number, clientSignal: AbortSignal, late
   };
 }
 
+/** Who asks while one is under way has the same answer. */
+export function oneAtATime<Result>(ask: () => Promise<Result>): () => Promise<Result> {
+  let asked: Promise<Result> | null = null;
+  return () => {
+    asked ??= ask().finally(() => {
+      asked = null;
+    });
+    return asked;
+  };
+}
+
 /** A promise, and what settles it. */
 export function later<T = void>() {
   let resolve: (value: T) => void = () => undefined;

@@ -247,11 +247,7 @@ async function make(folder: string, account: DatabaseAccount): Promise<void> {
   giveTo(account, folder);
   const options = ['-U', SUPERUSER, '-A', 'trust', '-E', 'UTF8', '--no-locale', '--wal-segsize=4', '--no-instructions'];
   const child = run([...account.initdbPrefix, join(programs(), 'initdb'), '-D', folder, ...options]);
-  let output = '';
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    output += text;
-  });
-  const end = await endOf(child);
+  const { end, output } = await endAndOutput(child);
   if (end === 'exit code 0') return;
   rmSync(folder, { recursive: true, force: true });
   const lines = output.split('\n').filter((line) => line !== '');
@@ -322,12 +318,17 @@ async function pour(older: string, socketDirectory: string): Promise<void> {
   }
 }
 
-/** Null: it did what it was started for. */
-async function problemOf(name: string, child: ChildProcess): Promise<string | null> {
+async function endAndOutput(child: ChildProcess): Promise<{ readonly end: string; readonly output: string }> {
   let output = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     output += text;
   });
   const end = await endOf(child);
+  return { end, output };
+}
+
+/** Null: it did what it was started for. */
+async function problemOf(name: string, child: ChildProcess): Promise<string | null> {
+  const { end, output } = await endAndOutput(child);
   return end === 'exit code 0' ? null : `${name}: ${output === '' ? end : output.trim().replace(/\s+/g, ' ')}`;
 }
