@@ -33,7 +33,6 @@ const CHUNK_BYTES = 1024 * 1024;
 
 export interface DatabaseFile {
   readonly path: string;
-  readonly sizeBytes: number;
   /** What the header of a container says (`.cvd`, `.cld`, `.cud`); null: other files have none. */
   readonly container: { readonly version: number; readonly signatureCount: number } | null;
   /** Seconds since the epoch: a container's build time, or what another file says in its first line; null: it says nothing. */
@@ -126,10 +125,9 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
   for (const path of paths) {
     const container = await readContainerHeader(path);
     const name = baseName(path);
-    const { size: sizeBytes } = await stat(path);
     const builtAt = container === null ? await timeInside(path) : container.builtAt;
     const facts = container === null ? null : { version: container.version, signatureCount: container.signatureCount };
-    files.push({ path, sizeBytes, container: facts, builtAt });
+    files.push({ path, container: facts, builtAt });
     if (container !== null && /^(main|daily)\./.test(name)) {
       versions.push({ name: name.slice(0, name.indexOf('.')), version: container.version });
       continue;

@@ -6,7 +6,7 @@ import type { SignatureFolders } from '../config/config.js';
 import { codeOf, messageOfError } from '../error-text.js';
 import { ownSignaturesDirectory } from '../paths.js';
 import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
-import { type GateFacts, preparedFacts, prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare.js';
+import { type GateFacts, prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare.js';
 import { commonWindows, keepLearned } from './clamav/gates/prior.js';
 import {
   countLines,
@@ -46,7 +46,8 @@ export function unreadableFolders({ optionalDirectories }: Pick<SignatureFolders
   });
 }
 
-export type { GateFacts } from './clamav/gates/prepare.js';
+/** Of the folders as they are now, with that of gates; null: no gates have been made of them yet. */
+export { type GateFacts, preparedFacts as gateStatus } from './clamav/gates/prepare.js';
 
 export interface FileStatus {
   readonly path: string;
@@ -63,19 +64,10 @@ export interface FileStatus {
 /** Rejects when the folder or a file in it can't be read. */
 export async function folderStatus(folder: string): Promise<readonly FileStatus[]> {
   const { files } = await describeDatabases(await databaseFiles(folder));
-  const rules = await validatedRules(files.map(({ path }) => path));
+  // Without YARA-X nothing is known of rule files but their size.
+  const tried = await validateRules(files.map(({ path }) => path).filter(isRuleFile)).catch(() => []);
+  const rules = new Map(tried.map((file) => [file.path, file]));
   return await Promise.all(files.map((file) => fileStatus(file, rules.get(file.path))));
-}
-
-/** Of the folders as they are now; null: no gates have been made of them yet. */
-export async function gateStatus(directories: readonly string[], gatesDirectory: string): Promise<GateFacts | null> {
-  return await preparedFacts(directories, gatesDirectory);
-}
-
-/** Without YARA-X nothing is known of rule files but their size. */
-async function validatedRules(paths: readonly string[]): Promise<Map<string, RuleFile>> {
-  const tried = await validateRules(paths.filter(isRuleFile)).catch(() => []);
-  return new Map(tried.map((file) => [file.path, file]));
 }
 
 async function fileStatus(

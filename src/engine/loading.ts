@@ -34,7 +34,7 @@ export function createLoading(options: LoadingOptions) {
     const order = { ...options, directories: folders(), onProgress: progressed, warn };
     await learn();
     try {
-      return await buildWanted(choice, order);
+      return await choices[choice].wanted.build(order);
     } catch (error) {
       const staysAsItIs = state.kind === 'ready' && (isRetry || state.engine.standsInFor === null);
       if (staysAsItIs || !mayStandIn) throw error;
@@ -106,11 +106,6 @@ const choices: Readonly<Record<EngineChoice, { readonly wanted: EngineKind; read
   clamav: { wanted: clamav, standIn: null },
   yara: { wanted: yara, standIn: null },
 };
-
-/** Rejects with the reason when the wanted engine can't be built. */
-async function buildWanted(choice: EngineChoice, order: BuildOrder): Promise<BuiltEngine> {
-  return await choices[choice].wanted.build(order);
-}
 
 /** Rejects with both reasons when the stand-in can't be built either; with `failure` when there is no stand-in. */
 async function buildStandIn(choice: EngineChoice, order: BuildOrder, failure: unknown): Promise<BuiltEngine> {

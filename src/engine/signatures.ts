@@ -30,7 +30,7 @@ export interface SignatureOptions
   readonly retryMs?: number;
   /** Default: as below. */
   readonly relearning?: RelearningTimes;
-  readonly onEvent?: (event: SignatureEvent) => void;
+  readonly onEvent?: OnEvent;
 }
 
 export type Signatures = ReturnType<typeof loadSignatures>;
@@ -67,10 +67,8 @@ export function loadSignatures(options: SignatureOptions) {
   });
   // A machine that takes newer signatures by a restart only may not have the memory for two engines.
   const relearning =
-    (options.pollMs ?? 0) === 0
-      ? null
-      : startRelearning(loading.state, loads.reload, { ...options.relearning, onEvent });
-  const upkeep = startUpkeep(loading, scratch, { scanTimeoutMs: options.scanTimeoutMs, onEvent });
+    (options.pollMs ?? 0) === 0 ? null : startRelearning(loading.state, loads.reload, onEvent, options.relearning);
+  const upkeep = startUpkeep(loading, scratch, options.scanTimeoutMs, onEvent);
   return {
     state: loading.state,
     serving,
@@ -151,23 +149,16 @@ function startLoads(loading: Loading, { retryMs, leftOut, onEvent }: LoadsOption
   };
 }
 
-interface UpkeepOptions {
-  readonly scanTimeoutMs: number;
-  readonly onEvent: (event: SignatureEvent) => void;
-}
-
 /** What is due every minute and every day, as long as something is loaded. */
-function startUpkeep(loading: Loading, scratch: Scratch, { scanTimeoutMs, onEvent }: UpkeepOptions): { stop(): void } {
+function startUpkeep(loading: Loading, scratch: Scratch, scanTimeoutMs: number, onEvent: OnEvent): { stop(): void } {
   let isStopped = false;
-  const ageTimer = setInterval(() => warnOfAge(loading.state(), onEvent), DAY_MS);
-  ageTimer.unref();
+  const ageTimer = setInterval(() => warnOfAge(loading.state(), onEvent), DAY_MS).unref();
   // A scan that is over its deadline may go on for as long again.
   const sweepTimer = setInterval(() => {
     void scratch.sweep(scanTimeoutMs * 2 + SIGN_OF_LIFE_MS).then((message) => {
       if (message !== null && !isStopped) onEvent({ kind: 'warning', message });
     });
-  }, SIGN_OF_LIFE_MS);
-  sweepTimer.unref();
+  }, SIGN_OF_LIFE_MS).unref();
   return {
     stop() {
       isStopped = true;
@@ -177,7 +168,7 @@ function startUpkeep(loading: Loading, scratch: Scratch, { scanTimeoutMs, onEven
   };
 }
 
-function warnOfAge(state: SignatureState, onEvent: (event: SignatureEvent) => void): void {
+function warnOfAge(state: SignatureState, onEvent: OnEvent): void {
   const days = state.kind === 'ready' ? daysOld(state.engine, Date.now()) : null;
   if (days === null || days <= OLD_DAYS) return;
   onEvent({ kind: 'warning', message: `The newest daily signatures are ${Math.floor(days)} days old` });
@@ -207,8 +198,7 @@ function createRetries(firstMs: number, retry: () => void) {
     end(isWell: boolean): void {
       if (isWell) failures = 0;
       if (isWell || isStopped) return;
-      timer = setTimeout(retry, Math.min(LONGEST_MS, firstMs * 2 ** failures));
-      timer.unref();
+      timer = setTimeout(retry, Math.min(LONGEST_MS, firstMs * 2 ** failures)).unref();
       failures += 1;
     },
     stop(): void {
@@ -229,10 +219,6 @@ export interface RelearningTimes {
   readonly scansMin?: number;
 }
 
-interface Options extends RelearningTimes {
-  readonly onEvent: (event: SignatureEvent) => void;
-}
-
 const LOOK_MS = 10_000;
 const APART_MS = 60_000;
 /** Newer databases bring new gates, and a gate that takes the place of another one may hit as often: some four loads each time. */
@@ -244,7 +230,8 @@ const SHARE_MIN = 0.01;
 function startRelearning(
   state: () => SignatureState,
   reload: () => Promise<void>,
-  { onEvent, lookMs = LOOK_MS, apartMs = APART_MS, loadsADay = LOADS_A_DAY, scansMin = SCANS_MIN }: Options,
+  onEvent: OnEvent,
+  { lookMs = LOOK_MS, apartMs = APART_MS, loadsADay = LOADS_A_DAY, scansMin = SCANS_MIN }: RelearningTimes = {},
 ): { stop(): void } {
   /** The engine whose windows are counted, and after how many of its scans that began; null: not yet. */
   let counted: { readonly engine: Engine; readonly afterScans: number | null } | null = null;
@@ -290,7 +277,6 @@ function startRelearning(
     });
   }
 
-  const timer = setInterval(look, lookMs);
-  timer.unref();
+  const timer = setInterval(look, lookMs).unref();
   return { stop: () => clearInterval(timer) };
 }

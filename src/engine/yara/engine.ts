@@ -181,6 +181,9 @@ function runValidation(task: ValidationTask, sampleLimitMs: number): Promise<Val
 export async function buildYara({ directories, standsInFor = null }: BuildOrder): Promise<BuiltEngine> {
   const startedMs = performance.now();
   const rules = await loadRulesAlone(directories);
+  const how = 'looks at raw content only';
+  const warnings =
+    standsInFor === null ? [] : [`YARA-X stands in for ${standsInFor.name} and ${how}, because: ${standsInFor.reason}`];
   const engine = defineEngine(
     {
       name: 'yara-x',
@@ -191,7 +194,7 @@ export async function buildYara({ directories, standsInFor = null }: BuildOrder)
       dailyBuiltAt: null,
       contents: `${rules.ruleCount} YARA rules`,
       loadMillis: Math.round(performance.now() - startedMs),
-      warnings: [...standInWarnings(standsInFor), ...problemsOf(rules.files), ...warningsOf(rules.files)],
+      warnings: [...warnings, ...problemsOf(rules.files), ...warningsOf(rules.files)],
       rules: rulesFacts(rules),
       standsInFor,
       identity: null,
@@ -204,10 +207,4 @@ export async function buildYara({ directories, standsInFor = null }: BuildOrder)
     null,
   );
   return { engine, takePlace: () => undefined };
-}
-
-function standInWarnings(standsInFor: BuildOrder['standsInFor']): string[] {
-  if (!standsInFor) return [];
-  const { name, reason } = standsInFor;
-  return [`YARA-X stands in for ${name} and looks at raw content only, because: ${reason}`];
 }
