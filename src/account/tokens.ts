@@ -13,6 +13,7 @@ import {
 } from 'jose';
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
+import type { Config } from '../config/config.js';
 import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
 import type { Queries, Sql } from '../store/postgres.js';
@@ -224,11 +225,7 @@ const JWKS_TIMEOUT_MS = 5_000;
 const JWKS_FRESH_MS = 10 * 60_000;
 const JWKS_COOLDOWN_MS = 30_000;
 const JWKS_FAILURE_COOLDOWN_MS = 5_000;
-export interface TrustedIssuer {
-  readonly issuer: string;
-  readonly jwksUrl: string;
-  readonly audience: string;
-}
+type TrustedIssuer = NonNullable<Config['trustedIssuer']>;
 
 const IssuerHeader = z.object({
   alg: z.enum(ISSUER_ALGORITHMS),

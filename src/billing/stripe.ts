@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import type Stripe from 'stripe';
 import { z } from 'zod';
+import type { BillingSettings } from '../config/config.js';
 import { codeOf } from '../error-text.js';
 import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
@@ -120,11 +121,7 @@ const SIGNATURE_TOLERANCE_SECONDS = 300;
 /** Of our clock and Stripe's: what was signed later than this from now is refused. */
 const CLOCKS_APART_SECONDS = 10;
 
-interface StripeSettings {
-  readonly secretKey: string;
-  readonly webhookSecret: string;
-  /** Without a path. */
-  readonly apiBase: string;
+interface StripeSettings extends Omit<BillingSettings, 'returnBase'> {
   readonly timeoutMs?: number;
 }
 

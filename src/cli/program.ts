@@ -5,6 +5,7 @@ import { StoreError } from '../store/store-error.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
 import { addAccountCommands, DATA_DIR_OPTION, type DataPlace, placed } from './account-commands.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE, environmentHelp, Refusal } from './output.js';
+import type { ScanCommand } from './scan.js';
 import type { UpdateOptions } from './signatures-update.js';
 
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES'];
@@ -43,13 +44,6 @@ ${environmentHelp(['DATA_DIR', 'PORT', 'HOST'])}`;
 const CLAMD_CONFIG_HELP = `
 What it prints is a file of the environment: lines of variables, and comments.
 Exit codes: 0 done, 2 the file can't be read.`;
-
-interface ScanCommandOptions {
-  readonly json: boolean;
-  readonly infectedOnly: boolean;
-  readonly server?: string;
-  readonly key?: string;
-}
 
 /** Resolves with the exit code. */
 export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -122,9 +116,8 @@ function addScanCommand(program: Command, env: NodeJS.ProcessEnv, finish: (exitC
       'an API key of the server; better in SLUICE_API_KEY, where others on the machine do not see it',
     )
     .addHelpText('after', SCAN_HELP)
-    .action(async (paths: string[], options: ScanCommandOptions) => {
-      const { server = null, key = null, json, infectedOnly } = options;
-      finish(await (await import('./scan.js')).scan({ paths, json, infectedOnly, server, key }, env));
+    .action(async (paths: string[], options: Omit<ScanCommand, 'paths'>) => {
+      finish(await (await import('./scan.js')).scan({ paths, ...options }, env));
     });
 }
 

@@ -26,10 +26,10 @@ export interface ScanCommand {
   readonly json: boolean;
   /** Of the findings, those of infected files alone. */
   readonly infectedOnly: boolean;
-  /** Null: the engine in this process scans. */
-  readonly server: string | null;
-  /** For the server; null: the environment has it. */
-  readonly key: string | null;
+  /** Absent: the engine in this process scans. */
+  readonly server?: string;
+  /** For the server; absent: the environment has it. */
+  readonly key?: string;
 }
 
 /** Resolves with the exit code. Native threads may still be busy then: the caller exits. */
@@ -71,11 +71,11 @@ async function openExaminer(
     note('- is standard input, which can be read once: name it once');
     return null;
   }
-  if (server === null && command.key !== null) {
+  if (server === undefined && command.key !== undefined) {
     note('--key is for --server, which is not given');
     return null;
   }
-  if (server === null) {
+  if (server === undefined) {
     const config = readConfig(findServiceOfScan(env));
     const gatesDirectory = config.hasGates && (await isMuch(command.paths)) ? ownFolder(env) : null;
     return await startEngineExaminer({
