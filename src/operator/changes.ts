@@ -53,9 +53,7 @@ export async function changeAccount(
         suspended_at = CASE WHEN ${next.suspended_at !== null} THEN COALESCE(suspended_at, now()) END
       WHERE id = ${userId}`;
     if (next.suspended_at !== null) await endOtherSessions(tx, userId, null);
-    for (const { action, detail } of differences(user, next)) {
-      await record(tx, actor, { action, target: user, ...(detail === undefined ? {} : { detail }) });
-    }
+    for (const difference of differences(user, next)) await record(tx, actor, { ...difference, target: user });
     return next;
   });
   if (changed !== null) await nodes.setLimit(userId, limitOf(plans, allowanceOf(changed)));
@@ -85,13 +83,8 @@ function applied(user: UserRow, { plan, ownLimit, role, isSuspended }: AccountCh
   };
 }
 
-interface Difference {
-  readonly action: Action;
-  readonly detail?: { readonly from: string | number | null; readonly to: string | number | null };
-}
-
-function differences(before: UserRow, after: UserRow): Difference[] {
-  const found: Difference[] = [];
+function differences(before: UserRow, after: UserRow): Omit<AuditEntry, 'target'>[] {
+  const found: Omit<AuditEntry, 'target'>[] = [];
   if (before.plan !== after.plan) found.push({ action: 'account.plan', detail: { from: before.plan, to: after.plan } });
   if (before.own_limit !== after.own_limit) {
     found.push({ action: 'account.limit', detail: { from: before.own_limit, to: after.own_limit } });

@@ -2,6 +2,7 @@
 // and newer signatures on an operator's word: `sluice signatures update` as a process of its own, one at a time, and what it has said so far.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { z } from 'zod';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
@@ -76,10 +77,8 @@ export function createSignatureUpdate({ onDone, onChange, now, command }: Update
     async stop(): Promise<void> {
       const running = child;
       if (running === null) return;
-      await new Promise<void>((resolve) => {
-        running.once('close', () => resolve());
-        running.kill('SIGTERM');
-      });
+      running.kill('SIGTERM');
+      await once(running, 'close').catch(() => undefined);
     },
   };
 }
@@ -113,13 +112,6 @@ const NodeView = z
   .meta({ id: 'Node' });
 type NodeView = z.infer<typeof NodeView>;
 
-interface Self {
-  readonly id: string;
-  readonly host: string;
-  readonly pid: number;
-  readonly version: string;
-}
-
 /** What of it changes. */
 type Serving = Pick<NodeView, 'engine' | 'signatures' | 'builtAt'>;
 
@@ -139,7 +131,12 @@ interface NodeRow {
 export type SharedNodes = ReturnType<typeof startNodes>;
 
 /** Says in the database that this process lives, and reads who else does. */
-export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pick<Log, 'warn'>) {
+export function startNodes(
+  sql: Sql,
+  self: Pick<NodeView, 'id' | 'host' | 'pid' | 'version'>,
+  serving: () => Serving,
+  log: Pick<Log, 'warn'>,
+) {
   const processId = randomUUID();
   const startedAt = new Date();
   let others: readonly NodeRow[] = [];

@@ -1,11 +1,11 @@
 // Where clamd's protocol and ICAP are spoken: listening sockets that outlive a server process, as that of HTTP does. Opened by the supervisor, inherited by each server.
-import { chownSync, closeSync, lstatSync, readFileSync, rmSync, unlinkSync } from 'node:fs';
-import { createConnection } from 'node:net';
+import { chownSync, closeSync, lstatSync, readFileSync, rmSync } from 'node:fs';
 import type { Config } from '../config/config.js';
 import { joinShares, SHARES, type ShareOf } from '../door.js';
-import { codeOf, messageOfError } from '../error-text.js';
+import { messageOfError } from '../error-text.js';
 import { canShareListener, openListener, openUnixListener, refuseConnections } from '../http/connections.js';
 import type { ListeningSocket, Way } from '../peers.js';
+import { answers } from '../store/data-lock.js';
 
 const placeNames = ['clamdSocket', 'clamdPort', 'icapPort'] as const;
 type PlaceName = (typeof placeNames)[number];
@@ -88,13 +88,8 @@ async function openPort(port: number, networks: readonly string[], variable: str
   }
 }
 
-interface SocketSettings {
-  readonly socketMode: number;
-  /** By its number or its name; null: that of the process. */
-  readonly socketGroup: string | null;
-}
-
-async function openSocket(path: string, { socketMode, socketGroup }: SocketSettings): Promise<number> {
+async function openSocket(path: string, settings: NonNullable<Config['clamd']>): Promise<number> {
+  const { socketMode, socketGroup } = settings;
   try {
     const group = socketGroup === null ? null : groupOf(socketGroup);
     await removeDeadSocket(path);
@@ -120,14 +115,6 @@ async function removeDeadSocket(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return;
   if (!found.isSocket()) throw new Error('there is something else than a socket');
-  const isServed = await new Promise<boolean>((resolve) => {
-    const socket = createConnection(path);
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', (error) => resolve(codeOf(error) !== 'ECONNREFUSED'));
-  });
-  if (isServed) throw new Error('another process listens there');
-  unlinkSync(path);
+  if (await answers(path)) throw new Error('another process listens there');
+  rmSync(path, { force: true });
 }

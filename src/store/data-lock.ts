@@ -1,8 +1,9 @@
 // The lock on a data directory: one live process at a time. A claim is a listening socket in the directory, which the
 // kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
 import { randomBytes, randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { chmodSync, closeSync, openSync, readdirSync, rmSync } from 'node:fs';
-import { connect, createServer, type Server } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf, messageOfError } from '../error-text.js';
@@ -97,7 +98,8 @@ async function claim(folder: string, name: string): Promise<Release> {
   const descriptor = openSync(folder, 'r');
   const server = createServer((socket) => socket.destroy());
   try {
-    await listen(server, throughDescriptor(descriptor, name));
+    server.listen(throughDescriptor(descriptor, name));
+    await once(server, 'listening');
   } catch (error) {
     closeSync(descriptor);
     throw new StoreError(`${folder} can't hold the lock, a UNIX socket: ${messageOfError(error)}`, { cause: error });
@@ -137,16 +139,6 @@ async function otherOwner(folder: string, mine: string): Promise<number | null> 
 
 /** Proc(5): a link to the folder, for every path of this process. */
 const throughDescriptor = (descriptor: number, name: string): string => `/proc/self/fd/${descriptor}/${name}`;
-
-function listen(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(path, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-}
 
 /** The kernel accepts connections for a process that is busy or stopped. Only its refusal says that the process is dead. */
 export function answers(path: string): Promise<boolean> {

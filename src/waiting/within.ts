@@ -1,5 +1,6 @@
 // Waits that end: for what must answer us in time, where time in which this process itself stood still does not count; and deadlines, the time that the other side has.
 import { performance } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /** When a timer is later than this, this process stood still, and the answer may have come meanwhile. */
 const STALL_MS = 100;
@@ -62,17 +63,8 @@ export async function endsWithin(work: Promise<unknown>, timeoutMs: number): Pro
 }
 
 /** Resolves after the delay, or as soon as the signal aborts. */
-export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, delayMs);
-    signal.addEventListener('abort', done);
-  });
+export async function pause(delayMs: number, signal: AbortSignal): Promise<void> {
+  await delay(delayMs, undefined, { signal }).catch(() => undefined);
 }
 
 export type Clock = ReturnType<typeof createClock>;
