@@ -73,8 +73,7 @@ export async function startHistory(options: HistoryOptions) {
     journal
       .adopt()
       .catch((error: unknown) => log.warn({ reason: messageOfError(error) }, 'a journal could not be taken over'));
-  }, ADOPT_MS);
-  adopting.unref();
+  }, ADOPT_MS).unref();
 
   return {
     /** Why a row could not be recorded now, asked before the work is done; null: it could. */
@@ -120,8 +119,7 @@ interface PartitionOptions {
 async function keepPartitions(options: PartitionOptions): Promise<() => void> {
   const run = (): Promise<void> => partition(options).catch(options.onFailure);
   await run();
-  const timer = setInterval(run, INTERVAL_MS);
-  timer.unref();
+  const timer = setInterval(run, INTERVAL_MS).unref();
   return () => clearInterval(timer);
 }
 

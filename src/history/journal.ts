@@ -50,7 +50,7 @@ function createJournal(options: JournalOptions, segments: Segments) {
   return {
     append: intake.append,
     refusal: intake.refusal,
-    read: createBatches({ segments, recent, onDamage: options.onDamage, isWriting: intake.isWriting }),
+    read: createBatches(segments, recent, options.onDamage, intake.isWriting),
     find: recent.find,
     copied: recent.copied,
     waiting: segments.waiting,
@@ -146,20 +146,13 @@ interface RowBatch {
   commit(): void;
 }
 
-interface BatchesOptions {
-  readonly segments: Segments;
-  readonly recent: RecentRows;
-  readonly onDamage: JournalReports['onDamage'];
-  readonly isWriting: () => boolean;
-}
-
 /** Returns what gives the oldest rows that wait, at most `count`; null when there are none. One batch at a time. */
-function createBatches({
-  segments,
-  recent,
-  onDamage,
-  isWriting,
-}: BatchesOptions): (count: number) => Promise<RowBatch | null> {
+function createBatches(
+  segments: Segments,
+  recent: RecentRows,
+  onDamage: JournalReports['onDamage'],
+  isWriting: () => boolean,
+): (count: number) => Promise<RowBatch | null> {
   async function fromDisk(segment: Segment, count: number): Promise<RowBatch | null> {
     const frames = await readOrGiveUp(segment, count);
     if (frames === null) return null;

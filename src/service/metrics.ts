@@ -322,8 +322,7 @@ export function startMetrics({ adminPort, processes }: Config, log: Log, metrics
     if (tried % processes !== 0) return listen();
     if (!isTold) log.warn({ port: adminPort, reason: error.message }, 'there are no metrics yet');
     isTold = true;
-    retry = setTimeout(listen, RETRY_MS);
-    retry.unref();
+    retry = setTimeout(listen, RETRY_MS).unref();
   });
   listen();
   return async () => {

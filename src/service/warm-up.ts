@@ -3,8 +3,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import type { AccessControl } from '../admission/access.js';
-import type { AdmissionStore } from '../admission/admission.js';
 import type { History } from '../history/history.js';
+import type { Server } from '../http/server.js';
+import type { Parts } from './parts.js';
 
 /** V8 has compiled what runs for each scan, and knows its shapes. */
 const SCANS = 150;
@@ -45,13 +46,11 @@ export const unkeptHistory: Pick<History, 'refusal' | 'append'> = {
   },
 };
 
-export interface WarmServer {
-  readonly port: number;
-  stop(graceMs: number): Promise<void>;
-}
-
 /** Sends scans to the server of its own that `open` starts on the loopback, over `connections` at a time. Resolves with how many were answered. */
-export async function scanForItself(open: () => Promise<WarmServer>, connections: number): Promise<number> {
+export async function scanForItself(
+  open: () => Promise<Pick<Server, 'port' | 'stop'>>,
+  connections: number,
+): Promise<number> {
   const server = await open();
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const untilMs = performance.now() + SCANS_MS;
@@ -104,16 +103,8 @@ function sendScan(port: number, agent: Agent): Promise<void> {
 }
 
 /** What the first admission asks, at the same time as it does: each question has its connection. Of a key and a user that don't exist. */
-export async function askStores({
-  admission,
-  findKey,
-  redis,
-}: {
-  readonly admission: Pick<AdmissionStore, 'admit' | 'quotaOf'>;
-  readonly findKey: (keyHash: string) => Promise<object | null>;
-  /** Null: quota is counted in this process. */
-  readonly redis: object | null;
-}): Promise<void> {
+export async function askStores(parts: Pick<Parts, 'admission' | 'findKey' | 'redis'>): Promise<void> {
+  const { admission, findKey, redis } = parts;
   for (let round = 0; round < ASKED_ROUNDS; round += 1) {
     const key = randomBytes(32).toString('hex');
     const questions: readonly (() => unknown)[] = [

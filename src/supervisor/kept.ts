@@ -111,8 +111,7 @@ export function createUpdater({ log, everyMs, firstMs = UPDATE_FIRST_MS, command
     timer = setTimeout(() => {
       update.start();
       after(every, every);
-    }, ms);
-    timer.unref();
+    }, ms).unref();
   }
 
   if (everyMs !== null) after(firstMs, everyMs);

@@ -20,7 +20,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { codeOf, messageOfError } from '../../error-text.js';
 import { makeFolder } from '../../paths.js';
-import { lockDataDirectory, type Release } from '../data-lock.js';
+import { lockDataDirectory } from '../data-lock.js';
 import { StoreError } from '../store-error.js';
 import { type DatabaseAccount, databaseAccount, giveTo } from './account.js';
 import {
@@ -69,22 +69,25 @@ export async function openEmbedded(options: EmbeddedOptions) {
   prepareDataDirectory(options.dataDirectory);
   const folders = databaseFolders(realpathSync(options.dataDirectory));
   const release = await lockDataDirectory(options.dataDirectory, log);
-  const account = await accountOrRelease(user, folders, release);
-  let isPrepared = false;
-
-  /** Makes the folder, or moves what is there to this version, if need be. */
-  async function prepare(): Promise<void> {
-    await clearLeftServer(presentFolder(folders), folders.socket, log);
-    await prepareDatabaseFolder({ folders, account, log });
-    isPrepared = true;
+  let account: DatabaseAccount;
+  try {
+    account = databaseAccount(user, presentFolder(folders));
+  } catch (error) {
+    await release();
+    throw error;
   }
+  let isPrepared = false;
 
   return {
     /** Of the socket, wherever a server runs; only its account and root can enter it. */
     socketDirectory: folders.socket,
     /** Starts PostgreSQL over it, made or moved to this version before if need be, or throws a StoreError. One at a time. */
     async start(): Promise<DatabaseServer> {
-      if (!isPrepared) await prepare();
+      if (!isPrepared) {
+        await clearLeftServer(presentFolder(folders), folders.socket, log);
+        await prepareDatabaseFolder({ folders, account, log });
+      }
+      isPrepared = true;
       // Of one that was killed beside its supervisor, or by somebody else.
       await clearLeftServer(folders.current, folders.socket, log);
       // Two processes are there while one replaces another, and three for moments.
@@ -102,15 +105,6 @@ export async function openEmbedded(options: EmbeddedOptions) {
     /** Gives the folder free. No server may run. */
     release,
   };
-}
-
-async function accountOrRelease(user: string | null, folders: DatabaseFolders, release: Release) {
-  try {
-    return databaseAccount(user, presentFolder(folders));
-  } catch (error) {
-    await release();
-    throw error;
-  }
 }
 
 /** The same, started: for a command, a test, and a server without a supervisor. */
