@@ -87,11 +87,13 @@ export function loadSignatures(options: SignatureOptions) {
   };
 }
 
+type OnEvent = (event: SignatureEvent) => void;
+
 interface LoadsOptions {
   readonly retryMs: number;
   /** Why folders are not among what was loaded. */
   readonly leftOut: () => readonly string[];
-  readonly onEvent: (event: SignatureEvent) => void;
+  readonly onEvent: OnEvent;
 }
 
 /** One load at a time, the first one at once. */
