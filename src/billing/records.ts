@@ -86,7 +86,7 @@ async function writeSubscription(
 }
 
 /** Gives the user the plan; true when it is a new one, which has to be announced to the admission. */
-export async function givePlan(tx: Queries, userId: string, livemode: boolean, plan: string): Promise<boolean> {
+async function givePlan(tx: Queries, userId: string, livemode: boolean, plan: string): Promise<boolean> {
   const changed = await tx`UPDATE users SET plan = ${plan} WHERE id = ${userId} AND plan <> ${plan} RETURNING id`;
   await tx`
     UPDATE billing_customers SET plan = ${plan}, announced = announced AND ${changed.length === 0}

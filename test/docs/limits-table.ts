@@ -6,14 +6,14 @@ import { LIVE_KEYS_MAX } from '../../src/account/keys.js';
 import { RECOVERY_CODES } from '../../src/account/protection.js';
 import { RESET_MINUTES, RESETS_MAX } from '../../src/account/resets.js';
 import { REFRESH_TOKEN_MS, SESSION_MAX_MS, SESSIONS_MAX } from '../../src/account/sessions.js';
-import * as throttle from '../../src/account/throttle.js';
+import { rules } from '../../src/account/throttle.js';
 import { ACCESS_TOKEN_SECONDS } from '../../src/account/tokens.js';
 import { PASSWORD_MAX_CHARACTERS, PASSWORD_MIN_CHARACTERS } from '../../src/account/users.js';
 import * as limits from '../../src/limits.js';
 import { ENDPOINTS_MAX } from '../../src/webhooks/deliveries.js';
 
 const COMMENT = /(?:\/\*\*\s*((?:(?!\*\/)[\s\S])*?)\s*\*\/\n)?export const ([A-Z0-9_]+)/g;
-const RULE = /\/\*\* (.*) \*\/\nexport const (\w+): Rule = /g;
+const RULE = /\/\*\* (.*) \*\/\n {2}(\w+): \{ name: /g;
 const SOURCE = new URL('../../../src/limits.ts', import.meta.url);
 const THROTTLE = new URL('../../../src/account/throttle.ts', import.meta.url);
 
@@ -62,9 +62,9 @@ export function signInRows(): readonly string[] {
 
 /** How often somebody may try: so many at once, then one more each so often. */
 export function throttleRows(): readonly string[] {
-  const rules = new Map<string, unknown>(Object.entries(throttle));
+  const values = new Map<string, unknown>(Object.entries(rules));
   return [...readFileSync(THROTTLE, 'utf8').matchAll(RULE)].map(([, text = '', name = '']) => {
-    const { burst, everyMs } = Rule.parse(rules.get(name));
+    const { burst, everyMs } = Rule.parse(values.get(name));
     return `| \`${name}\` | ${burst} | ${everyMs / 1000} s | ${text.replaceAll('|', '\\|')} |`;
   });
 }
