@@ -1,7 +1,7 @@
 // API keys: 128 random bits shown once, kept as their SHA-256, looked up by it, and ended on every node.
 import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import { KEY_SCOPES, type KeyLimits, type KeyScope } from '../config/plans.js';
+import { KEY_SCOPES, type KeyLimits } from '../config/plans.js';
 import { hashBytes, hashOfKey } from '../store/keys.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
@@ -23,7 +23,7 @@ const VALUE_BYTES = 16;
 const SHOWN_CHARACTERS = 4;
 
 const keyColumns = (sql: Queries): Fragment =>
-  sql`id, name, prefix, suffix, creation_date, last_use, expires, own_limit, scopes`;
+  sql`id AS "keyId", name, prefix, suffix, creation_date AS "creationDate", last_use AS "lastUse", expires, own_limit AS "hourlyLimit", scopes`;
 
 export async function createKey(
   sql: Queries,
@@ -40,11 +40,6 @@ export async function createKey(
 
 function timeOf({ expiresAtSeconds }: KeyLimits): Date | null {
   return expiresAtSeconds === null ? null : new Date(expiresAtSeconds * 1000);
-}
-
-/** What an owner sees of a key: `0123…cdef` with a star for each hidden character. */
-function maskedKey(prefix: string, suffix: string): string {
-  return `${prefix}${'*'.repeat(2 * VALUE_BYTES - 2 * SHOWN_CHARACTERS)}${suffix}`;
 }
 
 /** Live keys of one user; nobody rotates through more, and scripts that forget to delete theirs are stopped here. */
@@ -76,16 +71,10 @@ export async function createKeyWithinLimit(tx: Queries, key: NewKey): Promise<Cr
   return (row?.live ?? 0) < LIVE_KEYS_MAX ? await createKey(tx, key) : null;
 }
 
-interface KeyColumns {
-  readonly id: string;
-  readonly name: string;
+interface KeyColumns extends Omit<ListedKey, 'masked' | 'limits'>, Omit<KeyLimits, 'expiresAtSeconds'> {
   readonly prefix: string;
   readonly suffix: string;
-  readonly creation_date: Date;
-  readonly last_use: Date | null;
   readonly expires: Date | null;
-  readonly own_limit: number | null;
-  readonly scopes: readonly KeyScope[];
 }
 
 /** The newest first, also those whose time is over. */
@@ -96,11 +85,11 @@ export async function listKeys(sql: Queries, userId: string): Promise<ListedKey[
   return rows.map(listedKey);
 }
 
-function listedKey(row: KeyColumns): ListedKey {
-  const { id: keyId, name, prefix, suffix, creation_date: creationDate, last_use: lastUse } = row;
-  const expiresAtSeconds = row.expires === null ? null : Math.floor(row.expires.getTime() / 1000);
-  const limits = { expiresAtSeconds, hourlyLimit: row.own_limit, scopes: row.scopes };
-  return { keyId, name, masked: maskedKey(prefix, suffix), creationDate, lastUse, limits };
+function listedKey({ prefix, suffix, expires, hourlyLimit, scopes, ...row }: KeyColumns): ListedKey {
+  // `0123…cdef` with a star for each hidden character.
+  const masked = `${prefix}${'*'.repeat(2 * VALUE_BYTES - 2 * SHOWN_CHARACTERS)}${suffix}`;
+  const expiresAtSeconds = expires === null ? null : Math.floor(expires.getTime() / 1000);
+  return { ...row, masked, limits: { expiresAtSeconds, hourlyLimit, scopes } };
 }
 
 /** What is left out stays. */
@@ -125,7 +114,7 @@ export async function changeKey(
 ): Promise<ListedKey | null> {
   const { name = null, expiresAtSeconds = null, hourlyLimit, scopes } = change;
   const hasLimits = change.expiresAtSeconds !== undefined || hourlyLimit !== undefined || scopes !== undefined;
-  const [row] = await guarded(sql<(KeyColumns & { hash: string })[]>`
+  const [row] = await guarded(sql<(KeyColumns & { keyHash: string })[]>`
     UPDATE api_keys SET
       name = COALESCE(${name}, name),
       expires = CASE WHEN ${change.expiresAtSeconds !== undefined}::boolean THEN to_timestamp(${expiresAtSeconds}::bigint) ELSE expires END,
@@ -133,10 +122,11 @@ export async function changeKey(
       scopes = COALESCE(${scopes === undefined ? null : [...scopes]}::text[], scopes),
       rules_changed_at = CASE WHEN ${hasLimits}::boolean THEN now() ELSE rules_changed_at END
     WHERE id = ${keyId} AND user_id = ${userId} AND revoked_at IS NULL
-    RETURNING ${keyColumns(sql)}, encode(hash, 'hex') AS hash`);
+    RETURNING ${keyColumns(sql)}, encode(hash, 'hex') AS "keyHash"`);
   if (row === undefined) return null;
-  const key = listedKey(row);
-  if (hasLimits) await guarded(nodes.setKeyLimits({ userId, keyId, keyHash: row.hash }, key.limits));
+  const { keyHash, ...columns } = row;
+  const key = listedKey(columns);
+  if (hasLimits) await guarded(nodes.setKeyLimits({ userId, keyId, keyHash }, key.limits));
   return key;
 }
 

@@ -109,15 +109,13 @@ export async function listSessions(
   { userId, sessionId }: Pick<Caller, 'userId' | 'sessionId'>,
   nowMs: number,
 ): Promise<SessionView[]> {
-  const rows = await sql<{ id: string; user_agent: string; ip_address: string; creation_date: Date; last_use: Date }[]>`
-    SELECT id, user_agent, ip_address, creation_date, last_use FROM sessions
+  const rows = await sql<(SignInClient & { id: string; creationDate: Date; lastUse: Date })[]>`
+    SELECT id, user_agent AS "userAgent", ip_address AS "ipAddress", creation_date AS "creationDate", last_use AS "lastUse" FROM sessions
     WHERE user_id = ${userId} AND expires_at > ${new Date(nowMs)} ORDER BY last_use DESC, id DESC`;
   return rows.map((row) => ({
-    id: row.id,
-    userAgent: row.user_agent,
-    ipAddress: row.ip_address,
-    creationDate: wireTime(row.creation_date),
-    lastUse: wireTime(row.last_use),
+    ...row,
+    creationDate: wireTime(row.creationDate),
+    lastUse: wireTime(row.lastUse),
     current: row.id === sessionId,
   }));
 }

@@ -275,7 +275,6 @@ export interface AuditEntry {
 export interface AuditRow {
   readonly id: string;
   readonly at: Date;
-  readonly actor_id: string | null;
   readonly actor: string;
   readonly address: string | null;
   readonly action: Action;
@@ -306,7 +305,7 @@ export async function listAudit(
   { before, targetId, target = null, rows }: AuditPlace,
 ): Promise<AuditRow[]> {
   return await sql<AuditRow[]>`
-    SELECT id::text AS id, at, actor_id, actor, address, action, target_id, target, detail FROM audit_log
+    SELECT id::text AS id, at, actor, address, action, target_id, target, detail FROM audit_log
     WHERE (${before}::bigint IS NULL OR id < ${before}::bigint) AND (${targetId}::uuid IS NULL OR target_id = ${targetId}::uuid)
       AND (${target}::text IS NULL OR target = ${target}::text)
     ORDER BY audit_log.id DESC LIMIT ${rows}`;

@@ -115,17 +115,9 @@ type NodeView = z.infer<typeof NodeView>;
 /** What of it changes. */
 type Serving = Pick<NodeView, 'engine' | 'signatures' | 'builtAt'>;
 
-interface NodeRow {
-  readonly node_id: string;
-  readonly host: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly engine: string | null;
-  readonly signatures: number;
-  readonly signatures_built: string | null;
-  readonly started_at: Date;
-  readonly seen_at: Date;
-  readonly is_silent: boolean;
+interface NodeRow extends Omit<NodeView, 'since' | 'lastHeard'> {
+  readonly since: Date;
+  readonly lastHeard: Date;
 }
 
 export type SharedNodes = ReturnType<typeof startNodes>;
@@ -155,8 +147,8 @@ export function startNodes(
       WHERE seen_at < now() - ${FORGOTTEN}::interval
         OR (node_id = ${self.id} AND process_id <> ${processId} AND seen_at < now() - ${REPLACED}::interval)`;
     others = await sql<NodeRow[]>`
-      SELECT node_id, host, pid, version, engine, signatures, signatures_built::text, started_at, seen_at,
-        seen_at < now() - ${SILENT}::interval AS is_silent
+      SELECT node_id AS id, host, pid, version, engine, signatures, signatures_built::float8 AS "builtAt",
+        started_at AS since, seen_at AS "lastHeard", seen_at < now() - ${SILENT}::interval AS "isSilent", false AS answers
       FROM nodes WHERE process_id <> ${processId} ORDER BY host, pid LIMIT ${NODES_MAX}`;
     warnOfCopy();
   }
@@ -164,7 +156,7 @@ export function startNodes(
   /** Each of the two takes the other's accepted scans for its own, without their contents. */
   function warnOfCopy(): void {
     const copy = others.find(
-      ({ node_id, host, seen_at }) => node_id === self.id && host !== self.host && seen_at > startedAt,
+      ({ id, host, lastHeard }) => id === self.id && host !== self.host && lastHeard > startedAt,
     );
     if (copy !== undefined && !isCopied) log.warn({ host: copy.host, pid: copy.pid }, COPIED);
     isCopied = copy !== undefined;
@@ -185,25 +177,18 @@ export function startNodes(
     list(): NodeView[] {
       const now = wireTime(new Date());
       const own = { ...self, ...serving(), since: wireTime(startedAt), lastHeard: now, isSilent: false, answers: true };
-      return [own, ...others.map(viewOf)];
+      const views = others.map((row) => ({
+        ...row,
+        since: wireTime(row.since),
+        lastHeard: wireTime(row.lastHeard),
+      }));
+      return [own, ...views];
     },
     async stop(): Promise<void> {
       await rounds.stop();
       // Who reads later finds it silent, where the database is away.
       await sql`DELETE FROM nodes WHERE process_id = ${processId}`.catch(() => undefined);
     },
-  };
-}
-
-function viewOf({ node_id, signatures_built, started_at, seen_at, is_silent, ...row }: NodeRow): NodeView {
-  return {
-    ...row,
-    id: node_id,
-    builtAt: signatures_built === null ? null : Number(signatures_built),
-    since: wireTime(started_at),
-    lastHeard: wireTime(seen_at),
-    isSilent: is_silent,
-    answers: false,
   };
 }
 

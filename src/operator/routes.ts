@@ -150,7 +150,7 @@ function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
       async handle({ userId }, exchange) {
         const { before = null, account: targetId = null } = readQuery(exchange, AuditQuery);
         const rows = await listAudit(sqlOf(userId), { before, targetId, rows: PAGE_LINES });
-        const lines = rows.map(({ at, target_id, actor_id: _, ...row }) => ({
+        const lines = rows.map(({ at, target_id, ...row }) => ({
           ...row,
           at: wireTime(at),
           targetId: target_id,
