@@ -158,11 +158,6 @@ export function createServerExaminer(options: ScanServerOptions): Examiner {
     });
   }
 
-  async function pause(seconds: number, reason: string): Promise<void> {
-    if (seconds >= LONG_SECONDS) options.onWait(seconds, reason);
-    await delay(seconds * 1000, undefined, { signal: options.signal });
-  }
-
   return {
     atOnce: AT_ONCE,
     fileLimitBytes: CONTENT_LIMIT_BYTES,
@@ -185,7 +180,9 @@ export function createServerExaminer(options: ScanServerOptions): Examiner {
         }
         const backOffMs = Math.min(LAST_PAUSE_MS, firstPauseMs * 2 ** (tries - 1));
         tries += 1;
-        await pause(answer.kind === 'answered' ? (answer.retryAfterSeconds ?? 1) : backOffMs / 1000, answer.reason);
+        const seconds = answer.kind === 'answered' ? (answer.retryAfterSeconds ?? 1) : backOffMs / 1000;
+        if (seconds >= LONG_SECONDS) options.onWait(seconds, answer.reason);
+        await delay(seconds * 1000, undefined, { signal: options.signal });
       }
     },
   };

@@ -8,7 +8,6 @@ import { HANDSHAKE_MS, SILENCE_MS } from '../limits.js';
 import { type ProcessAddon, processAddon } from '../process-addon.js';
 import {
   type ConnectionLimits,
-  type Connections,
   canShareListener,
   createConnections,
   hangUp,
@@ -42,16 +41,17 @@ export interface LibrarySocket {
   close(): void;
 }
 
-interface AcceptorOptions {
+export interface AcceptorOptions {
   /** Where there is no addon. Resolves to null when it could not listen. */
   readonly listen: (host: string, port: number) => Promise<LibrarySocket | null>;
   /** Takes a connection, which the library owns from then on. */
   readonly adopt: (descriptor: number) => void;
   readonly host: string;
+  /** 0: a free port is chosen. */
   readonly port: number;
-  /** A listening socket that this process was given. */
+  /** A listening socket that this process was given; null: one of its own. */
   readonly inherited: number | null;
-  /** Null: no other process accepts from it. */
+  /** Among the processes on that socket; null: there are no others. */
   readonly share: Share | null;
 }
 
@@ -141,7 +141,8 @@ const FULL_LOOK_MS = 50;
 /** Rejects when the address can't be had. */
 export async function startAccepting({ limits, onEmpty, ...options }: AcceptingOptions) {
   const acceptor = await openAcceptor(options);
-  const connections = connectionsOf(acceptor, limits);
+  const { canPause, port } = acceptor;
+  const connections = createConnections(limits, canPause ? { list: () => listConnections(port), hangUp } : null);
   const { share } = options;
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
@@ -200,8 +201,4 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
     /** Who has just connected is about to ask: milliseconds until that is over; 0: it is. */
     silenceMs: (): number => Math.max(0, openedMs + SILENCE_MS - performance.now()),
   };
-}
-
-function connectionsOf({ canPause, port }: Acceptor, limits: ConnectionLimits): Connections {
-  return createConnections(limits, canPause ? { list: () => listConnections(port), hangUp } : null);
 }

@@ -29,8 +29,6 @@ const LOOK_MS = 200;
 /** Of an address that goes on where it has about its share: so much of it is free after a look, for those that come until the next one. */
 const SHARE_FREED = 1 / 4;
 
-export type Connections = ReturnType<typeof createConnections>;
-
 /** `kernel` null: nothing can be said of connections but how many there are, and what is beyond the limit is closed. */
 export function createConnections({ limit, perAddress, groupOf }: ConnectionLimits, kernel: Kernel | null) {
   let count = 0;

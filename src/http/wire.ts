@@ -1,10 +1,9 @@
 // What the HTTP libraries have in common: one request as it was read off its connection, what its headers say of its body and whether they contradict themselves (RFC 9112
 // section 6.3), an answer with its head, the ways to send it, and a server of requests.
 import { STATUS_CODES } from 'node:http';
-import type { Share } from '../door.js';
 import { challengeOf, errorTable, type Failure, messageOf } from '../errors.js';
 import { randomId } from '../ids.js';
-import type { Accepting } from './acceptor.js';
+import type { Accepting, AcceptorOptions } from './acceptor.js';
 import type { ConnectionLimits } from './connections.js';
 
 /** What came before the body, as it was sent. */
@@ -76,14 +75,7 @@ export interface Wire {
   answerAndAbort(head: AnswerHead, body: string): void;
 }
 
-export interface ListenOptions {
-  readonly host: string;
-  /** 0: a free port is chosen. */
-  readonly port: number;
-  /** A listening socket that this process was given; null: one of its own. */
-  readonly inherited: number | null;
-  /** Among the processes on that socket; null: there are no others. */
-  readonly share: Share | null;
+export interface ListenOptions extends Omit<AcceptorOptions, 'listen' | 'adopt'> {
   readonly limits: ConnectionLimits;
   readonly onRequest: (wire: Wire) => void;
   readonly onEmpty: () => void;

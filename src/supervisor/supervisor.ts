@@ -7,15 +7,19 @@ import { processAddon } from '../process-addon.js';
 import type { Report } from './channel.js';
 import type { KeptStore, Suspects, Updater } from './kept.js';
 import { watchTerminal } from './own-process.js';
-import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';
+import {
+  type End,
+  fieldsOf,
+  isContentsDoing,
+  type ServerProcess,
+  type ServerProcessOptions,
+  startServerProcess,
+} from './server-child.js';
 import { type BackOff, type Beginning, createSlot, type Slot } from './slot.js';
 
-export interface SuperviseOptions {
-  readonly command: string;
-  readonly arguments: readonly string[];
-  /** Variables that the servers get besides ours, or in their place; default: none. */
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly log: Log;
+/** What each server is started with, and what they share. */
+export interface SuperviseOptions
+  extends Pick<ServerProcessOptions, 'command' | 'arguments' | 'environment' | 'startMs' | 'log'> {
   /** Server processes on the one listening socket; default 1. */
   readonly processes?: number;
   /** The listening socket that all of them inherit; null: each opens its own. */
@@ -36,8 +40,6 @@ export interface SuperviseOptions {
   readonly memoryKills?: () => number | null;
   /** A stop signal that comes so soon after the first one is the same request, by another way. */
   readonly sameRequestMs?: number;
-  /** In which a server has to understand how it is to start; default: half a minute. */
-  readonly startMs?: number;
 }
 
 const DEFAULT_BACK_OFF: BackOff = { firstMs: 100, limitMs: 30_000, servedLimitMs: 100, healthyMs: 60_000 };
