@@ -14,7 +14,15 @@ import { codeOf, messageOfError } from '../error-text.js';
 import { Unavailable } from '../errors.js';
 import type { Nodes } from '../operator/changes.js';
 import { embeddedSocketDirectory, startEmbedded } from '../store/embedded/embedded.js';
-import { openPostgres, type Postgres, type Queries, type Sql, schemaOf } from '../store/postgres.js';
+import {
+  openPostgres,
+  type Postgres,
+  type PostgresTarget,
+  type Queries,
+  type Sql,
+  schemaOf,
+  versionOf,
+} from '../store/postgres.js';
 import { openRedis } from '../store/redis/redis.js';
 import { StoreAway, StoreInUse } from '../store/store-error.js';
 import { type OutputOptions, print, Refusal, safeJson } from './output.js';
@@ -31,10 +39,11 @@ export async function withStore<T>(config: Config, work: (sql: Sql) => Promise<T
   return await during(await (config.databaseUrl === null ? reachEmbedded(config) : reach(config.databaseUrl)), work);
 }
 
-/** One that nobody has used yet, made where there is none. Throws a Refusal while a service runs on it. */
-export async function withNewStore<T>(config: Config, work: (sql: Sql) => Promise<T>): Promise<T> {
+/** One that nobody has used yet, made where there is none, with the tables of that version. Throws a Refusal while a service runs on it. */
+async function withNewStore<T>(config: Config, version: number, work: (sql: Sql) => Promise<T>): Promise<T> {
   const { dataDirectory, databaseUrl, databaseUser } = config;
-  const reached = databaseUrl === null ? startOwn(dataDirectory, databaseUser, true) : reach(databaseUrl, true);
+  const made = { mayBeEmpty: true, version };
+  const reached = databaseUrl === null ? startOwn(dataDirectory, databaseUser, made) : reach(databaseUrl, made);
   return await during(await reached, work);
 }
 
@@ -53,8 +62,11 @@ interface Reached {
   stop(): Promise<void>;
 }
 
-async function reach(url: string, mayBeEmpty = false): Promise<Reached> {
-  return { postgres: await openPostgres({ kind: 'url', url, mayBeEmpty }), stop: async () => undefined };
+type Tables = Pick<PostgresTarget, 'mayBeEmpty' | 'version'>;
+const THOSE_THAT_ARE_THERE: Tables = { mayBeEmpty: false };
+
+async function reach(url: string, tables = THOSE_THAT_ARE_THERE): Promise<Reached> {
+  return { postgres: await openPostgres({ kind: 'url', url, ...tables }), stop: async () => undefined };
 }
 
 /** The one that a server or another command runs, or else one for as long as this command needs it. */
@@ -72,10 +84,10 @@ async function reachEmbedded({ dataDirectory, databaseUser: user }: Config): Pro
   }
 }
 
-async function startOwn(dataDirectory: string, user: string | null, mayBeEmpty = false): Promise<Reached> {
+async function startOwn(dataDirectory: string, user: string | null, tables = THOSE_THAT_ARE_THERE): Promise<Reached> {
   const { socketDirectory, stop } = await startEmbedded({ dataDirectory, user });
   try {
-    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory, mayBeEmpty }), stop };
+    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory, ...tables }), stop };
   } catch (error) {
     await stop();
     throw error;
@@ -88,7 +100,7 @@ async function openRunning(dataDirectory: string): Promise<Postgres | null> {
     return await openPostgres({
       kind: 'embedded',
       socketDirectory: embeddedSocketDirectory(dataDirectory),
-      mayBeEmpty: false,
+      ...THOSE_THAT_ARE_THERE,
     });
   } catch (error) {
     if (NOT_THERE.has(codeOf(error) ?? '')) return null;
@@ -163,15 +175,15 @@ async function* batchesOf(tx: Queries): AsyncGenerator<Batch> {
 /** In a data folder: the embedded database, and who has it open. */
 const MADE = ['postgres', 'open'];
 
-/** All or nothing. Throws a Refusal where the store has something already, or the file is damaged or another version's: then none is made. */
+/** All or nothing. Throws a Refusal where the store has something already, or the file is damaged or a newer version's: then none is made. Rows of an older version are in its tables until the store is opened again. */
 export async function restore(
   config: Config,
   { file, json }: OutputOptions & { readonly file: string },
 ): Promise<void> {
-  await readBackup(file, async () => undefined);
+  const { version } = await readBackup(file, async () => undefined);
   let rows: number;
   try {
-    rows = await withNewStore(config, (sql) => restoreInto(sql, file));
+    rows = await withNewStore(config, version, (sql) => restoreInto(sql, file));
   } finally {
     const isOwners = config.databaseUrl === null && config.databaseUser === null;
     if (isOwners) for (const name of MADE) giveToOwner(config.dataDirectory, name);
@@ -190,7 +202,7 @@ async function restoreInto(sql: Sql, file: string): Promise<number> {
         throw new Refusal(`There are rows in ${table} already: restore into an empty folder or database`);
     }
     await tx`CREATE TEMPORARY TABLE restored (rows jsonb) ON COMMIT DROP`;
-    const rows = await readBackup(file, async (batch) => {
+    const { rows } = await readBackup(file, async (batch) => {
       // Only a name that the database has given itself becomes a part of a statement.
       const table = tables.find((name) => name === batch.table);
       if (table === undefined) throw new Refusal(`${file} has a table that there is not: ${batch.table}`);
@@ -279,9 +291,16 @@ async function writeBackup(path: string, head: z.infer<typeof Head>, batches: As
   }
 }
 
-/** Throws a Refusal where it is no backup of this version, or not a whole one. */
-async function readBackup(path: string, onBatch: (batch: Batch) => Promise<void>): Promise<number> {
+/** `version`: that of the tables whose rows these are. */
+interface BackupRead {
+  readonly rows: number;
+  readonly version: number;
+}
+
+/** Throws a Refusal where it is no backup of this version or an older one, or not a whole one. */
+async function readBackup(path: string, onBatch: (batch: Batch) => Promise<void>): Promise<BackupRead> {
   let rows = 0;
+  let known: number | null = null;
   let state = 'head';
   let failure: unknown = null;
   async function read(source: AsyncIterable<Buffer>): Promise<void> {
@@ -289,8 +308,9 @@ async function readBackup(path: string, onBatch: (batch: Batch) => Promise<void>
       const value: unknown = JSON.parse(line);
       if (state === 'head') {
         const { schema, version } = Head.parse(value);
-        if (schema !== schemaOf())
-          throw new Refusal(`${path} is of Sluice ${version}: restore it with that version, and upgrade then`);
+        known = versionOf(schema);
+        if (known === null)
+          throw new Refusal(`${path} is of a Sluice (${version}) that has other tables: restore it with that one`);
         state = 'batches';
       } else if (End.safeParse(value).success) {
         if (End.parse(value).end !== rows) throw new Refusal(`${path} has rows missing`);
@@ -318,8 +338,8 @@ async function readBackup(path: string, onBatch: (batch: Batch) => Promise<void>
       /^Z_|^E(?:ACCES|ISDIR|NOENT|NOTDIR)$/.test(codeOf(error) ?? '');
     throw isUnread ? new Refusal(`${path} can't be read as a backup`) : error;
   }
-  if (state !== 'end') throw new Refusal(`${path} is cut off`);
-  return rows;
+  if (state !== 'end' || known === null) throw new Refusal(`${path} is cut off`);
+  return { rows, version: known };
 }
 
 async function* linesOf(source: AsyncIterable<Buffer>): AsyncGenerator<string> {

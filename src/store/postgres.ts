@@ -32,6 +32,8 @@ export type PostgresTarget = (
 ) & {
   /** Whether our tables may be made in a database that has none; default true. */
   readonly mayBeEmpty?: boolean;
+  /** The version that its tables are brought to; default: the newest. */
+  readonly version?: number;
 };
 
 /** All of them share the same few connections. */
@@ -81,11 +83,11 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
 }
 
 type HandedOut = Omit<ReturnType<typeof connect>, 'open'> &
-  Pick<PostgresTarget, 'mayBeEmpty'> & { readonly template: Driver };
+  Pick<PostgresTarget, 'mayBeEmpty' | 'version'> & { readonly template: Driver };
 
 async function handOut(
   connections: PostgresConnections,
-  { template, size, place, release, mayBeEmpty = true }: HandedOut,
+  { template, size, place, release, mayBeEmpty = true, version }: HandedOut,
 ): Promise<Postgres> {
   // One connection is always left for what comes first, and requests leave another one for what comes after them.
   const spare = 1;
@@ -100,7 +102,7 @@ async function handOut(
       `${place} has no tables of Sluice, and only \`sluice serve\` makes them: start the service first`,
     );
   }
-  await migrate(createSql(template, patient));
+  await migrate(createSql(template, patient), migrationsDirectory, version);
   return {
     sql: createSql(template, behind),
     requests: (who) => createSql(template, requests, who, guarded),
@@ -216,8 +218,8 @@ async function hasTables(sql: Queries): Promise<boolean> {
   return row?.found === true;
 }
 
-/** Brings the database to the newest version, or throws a StoreError and leaves it at the last one that worked. */
-export async function migrate(sql: Sql, directory: string = migrationsDirectory): Promise<void> {
+/** Brings the database to that version, or throws a StoreError and leaves it at the last one that worked. Default: the newest. */
+export async function migrate(sql: Sql, directory: string = migrationsDirectory, upTo = Infinity): Promise<void> {
   const migrations = readMigrations(directory);
   await locked(sql, async (tx) => {
     await tx`
@@ -227,18 +229,26 @@ export async function migrate(sql: Sql, directory: string = migrationsDirectory)
         checksum text NOT NULL,
         applied_at timestamptz NOT NULL DEFAULT now()
       )`;
-    await refuseNewer(tx, migrations);
+    await refuseNewer(tx, migrations, upTo);
   });
-  for (const migration of migrations) {
+  for (const migration of migrations.filter(({ version }) => version <= upTo)) {
     // Asked again under the lock: another process may have applied it in between.
     await locked(sql, (tx) => apply(tx, migration));
   }
 }
 
-/** The same for two databases whose tables are the same. */
-export function schemaOf(): string {
-  const applied = readMigrations(migrationsDirectory).map(({ version, checksum }) => `${version}${checksum}`);
-  return createHash('sha256').update(applied.join(' ')).digest('hex');
+/** The same for two databases whose tables are the same: those of that version. Default: the newest. */
+export function schemaOf(upTo = Infinity): string {
+  const applied = readMigrations(migrationsDirectory).filter(({ version }) => version <= upTo);
+  return createHash('sha256')
+    .update(applied.map(({ version, checksum }) => `${version}${checksum}`).join(' '))
+    .digest('hex');
+}
+
+/** Which version has these tables; null: none that this Sluice knows. */
+export function versionOf(schema: string): number | null {
+  const versions = readMigrations(migrationsDirectory).map(({ version }) => version);
+  return versions.findLast((version) => schemaOf(version) === schema) ?? null;
 }
 
 async function locked(sql: Sql, step: (tx: Queries) => Promise<void>): Promise<void> {
@@ -249,12 +259,17 @@ async function locked(sql: Sql, step: (tx: Queries) => Promise<void>): Promise<v
   });
 }
 
-async function refuseNewer(tx: Queries, migrations: readonly Migration[]): Promise<void> {
+async function refuseNewer(tx: Queries, migrations: readonly Migration[], upTo: number): Promise<void> {
   const [row] = await tx<{ newest: number | null }[]>`SELECT max(version) AS newest FROM schema_migrations`;
   const newest = row?.newest ?? 0;
   const known = migrations.at(-1)?.version ?? 0;
   if (newest > known) {
     throw new StoreError(`The database is at version ${newest}, this Sluice knows ${known}: upgrade Sluice`);
+  }
+  if (newest > upTo) {
+    throw new StoreError(
+      `The database is at version ${newest}, and tables of version ${upTo} are wanted: take an empty one`,
+    );
   }
 }
 

@@ -4,11 +4,14 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
+import { schemaOf } from '../../src/store/postgres.js';
 import { start } from '../fixtures/command.js';
 import { temporaryFolder } from '../fixtures/folder.js';
+import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { ask, bearer, post, signIn } from '../fixtures/sign-in.js';
+import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
@@ -91,4 +94,49 @@ t.test('what was there at the backup is there after the restore, and what is no 
   await again.stop();
   const used = await cli('restore', file, '--data-dir', fresh);
   t.match(used, { code: 2, text: /rows in \w+ already/ }, 'what sealed its secrets would be lost');
+});
+
+t.test('a backup of an older version is restored, and brought to this one', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'newer.backup');
+  const server = await startServer();
+  t.teardown(() => server.stop());
+  t.equal((await upload(server.url, 'before')).status, 200);
+  await until(async () => (await scansOf(server.url)) === 1);
+  t.equal((await cli('backup', file, '--data-dir', `${server.directory}/data`)).code, 0);
+  // As the version before the table of who counts made it: of what a backup has, this table alone is newer.
+  const lines = gunzipSync(readFileSync(file)).toString().trimEnd().split('\n');
+  const batches = lines.slice(1, -1).filter((line) => !line.startsWith('{"table":"ledger_away"'));
+  const rows = batches.reduce((sum, line) => sum + JSON.parse(line).rows.length, 0);
+  const head = { ...JSON.parse(lines[0] ?? ''), schema: schemaOf(28) };
+  const older = [JSON.stringify(head), ...batches, JSON.stringify({ end: rows })];
+  writeFileSync(join(folder, 'older.backup'), gzipSync(`${older.join('\n')}\n`));
+  t.equal(batches.length, lines.length - 3);
+
+  const restored = await cli('restore', join(folder, 'older.backup'), '--data-dir', join(folder, 'data'));
+  t.match(restored, { code: 0, text: `${rows} rows are back` });
+  const again = await startServer({ directory: folder });
+  t.teardown(() => again.stop());
+  t.equal((await upload(again.url, 'after', { key: API_KEY })).status, 200);
+  await until(async () => (await scansOf(again.url)) === 2);
+
+  // Tables of another version are not filled.
+  const postgres = await startPostgres({ t });
+  const url = await postgres.database();
+  const { sql } = await open(t, { kind: 'url', url });
+  const refused = await cliWith({ DATABASE_URL: url }, 'restore', join(folder, 'older.backup'));
+  t.match(refused, {
+    code: 2,
+    text: /The database is at version \d+, and tables of version 28 are wanted: take an empty one/,
+  });
+  t.match([...(await sql`SELECT count(*)::int AS users FROM users`)], [{ users: 0 }]);
+  const empty = await postgres.database();
+  t.match(await cliWith({ DATABASE_URL: empty }, 'restore', join(folder, 'older.backup')), { code: 0 });
+  const filled = await open(t, { kind: 'url', url: empty });
+  t.match(
+    [
+      ...(await filled.sql`SELECT (SELECT count(*)::int FROM users) AS users, (SELECT count(*)::int FROM ledger_away) AS away`),
+    ],
+    [{ users: 1, away: 1 }],
+  );
 });
