@@ -25,11 +25,11 @@ import { type Stopping, starting } from './parts.js';
 export async function startStore({ databaseUrl, ...config }: Config, log: Log, socketDirectory: string | null) {
   return await starting(async (add) => {
     const embedded = async () => socketDirectory ?? add(await startOwnEmbedded(config, log)).socketDirectory;
-    const postgres = await openPostgres(
+    const place =
       databaseUrl === null
-        ? { kind: 'embedded', socketDirectory: await embedded() }
-        : { kind: 'url', url: databaseUrl },
-    );
+        ? ({ kind: 'embedded', socketDirectory: await embedded() } as const)
+        : ({ kind: 'url', url: databaseUrl } as const);
+    const postgres = await openPostgres({ ...place, log });
     add({ stop: () => postgres.close() });
     return { postgres };
   });

@@ -9,6 +9,7 @@ import { performance } from 'node:perf_hooks';
 import postgres from 'postgres';
 import { databasePlaceOf } from '../config/store-places.js';
 import { messageOfError } from '../error-text.js';
+import type { Log } from '../log.js';
 import { migrationsDirectory } from '../paths.js';
 import { within } from '../waiting/within.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/server.js';
@@ -34,7 +35,11 @@ export type PostgresTarget = (
   readonly mayBeEmpty?: boolean;
   /** The version that its tables are brought to; default: the newest. */
   readonly version?: number;
+  /** Hears of migrations, which may take long; default: nobody. */
+  readonly log?: MigrationLog;
 };
+
+type MigrationLog = Pick<Log, 'info'>;
 
 /** All of them share the same few connections. */
 export interface Postgres {
@@ -83,11 +88,11 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
 }
 
 type HandedOut = Omit<ReturnType<typeof connect>, 'open'> &
-  Pick<PostgresTarget, 'mayBeEmpty' | 'version'> & { readonly template: Driver };
+  Pick<PostgresTarget, 'mayBeEmpty' | 'version' | 'log'> & { readonly template: Driver };
 
 async function handOut(
   connections: PostgresConnections,
-  { template, size, place, release, mayBeEmpty = true, version }: HandedOut,
+  { template, size, place, release, mayBeEmpty = true, version, log }: HandedOut,
 ): Promise<Postgres> {
   // One connection is always left for what comes first, and requests leave another one for what comes after them.
   const spare = 1;
@@ -102,7 +107,7 @@ async function handOut(
       `${place} has no tables of Sluice, and only \`sluice serve\` makes them: start the service first`,
     );
   }
-  await migrate(createSql(template, patient), migrationsDirectory, version);
+  await migrate(createSql(template, patient), { upTo: version, log });
   return {
     sql: createSql(template, behind),
     requests: (who) => createSql(template, requests, who, guarded),
@@ -219,8 +224,13 @@ async function hasTables(sql: Queries): Promise<boolean> {
 }
 
 /** Brings the database to that version, or throws a StoreError and leaves it at the last one that worked. Default: the newest. */
-export async function migrate(sql: Sql, directory: string = migrationsDirectory, upTo = Infinity): Promise<void> {
+export async function migrate(
+  sql: Sql,
+  { directory = migrationsDirectory, upTo = Infinity, log }: MigrateOptions = {},
+): Promise<void> {
   const migrations = readMigrations(directory);
+  const missing = (await hasTables(sql)) ? await missingOf(sql, migrations, upTo) : [];
+  if (missing.length > 0) log?.info({ missing }, 'the tables of the database are brought to a newer version');
   await locked(sql, async (tx) => {
     await tx`
       CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -235,6 +245,20 @@ export async function migrate(sql: Sql, directory: string = migrationsDirectory,
     // Asked again under the lock: another process may have applied it in between.
     await locked(sql, (tx) => apply(tx, migration));
   }
+  if (missing.length > 0) log?.info('the tables of the database are at the newer version');
+}
+
+interface MigrateOptions {
+  readonly directory?: string | undefined;
+  readonly upTo?: number | undefined;
+  readonly log?: MigrationLog | undefined;
+}
+
+/** By name, what a database lacks that has some. */
+async function missingOf(sql: Queries, migrations: readonly Migration[], upTo: number): Promise<readonly string[]> {
+  const applied = await sql<{ version: number }[]>`SELECT version FROM schema_migrations`;
+  const versions = new Set(applied.map(({ version }) => version));
+  return migrations.filter(({ version }) => version <= upTo && !versions.has(version)).map(({ name }) => name);
 }
 
 /** The same for two databases whose tables are the same: those of that version. Default: the newest. */

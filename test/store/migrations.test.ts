@@ -6,11 +6,11 @@ import { temporaryFolder } from '../fixtures/folder.js';
 import { makeTransactionsRepeatable, onEachStore, open, type Tap } from '../fixtures/stores.js';
 
 /** A folder with a first version that takes the place of the service's, for a database that has only that. */
-function migrationsFolder(t: Tap, files: Record<string, string>): string {
+function migrationsFolder(t: Tap, files: Record<string, string>): { readonly directory: string } {
   const folder = temporaryFolder(t);
   for (const [name, text] of Object.entries(files))
     writeFileSync(join(folder, `${name}.sql`), `-- migration ${name}\n${text}\n`);
-  return folder;
+  return { directory: folder };
 }
 
 onEachStore(async (t, store) => {
@@ -44,8 +44,16 @@ onEachStore(async (t, store) => {
     const { sql } = await open(t, target);
     await sql`DROP TABLE schema_migrations`;
     const first = { '001-a': 'CREATE TABLE a (n int)', '005-c': 'CREATE TABLE c (n int)' };
-    await migrate(sql, migrationsFolder(t, first));
-    await migrate(sql, migrationsFolder(t, { ...first, '003-b': 'CREATE TABLE b (n int)' }));
+    const told: unknown[] = [];
+    const log = { info: (...said: unknown[]) => void told.push(said) };
+    await migrate(sql, { ...migrationsFolder(t, first), log });
+    t.same(told, [], 'an empty database is no news');
+    const second = { ...migrationsFolder(t, { ...first, '003-b': 'CREATE TABLE b (n int)' }), log };
+    for (const _start of [1, 2]) await migrate(sql, second);
+    t.same(told, [
+      [{ missing: ['003-b'] }, 'the tables of the database are brought to a newer version'],
+      ['the tables of the database are at the newer version'],
+    ]);
     t.same(
       [...(await sql`SELECT version, to_regclass('b') IS NOT NULL AS has_b FROM schema_migrations ORDER BY version`)],
       [1, 3, 5].map((version) => ({ version, has_b: true })),
