@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What stands among other bytes of a layer: it is found by marks, and may be something else.
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -116,7 +117,7 @@ void Layers::NoteRtf(Bytes bytes, std::vector<zip::Member>& members) {
 void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
   const pdf::Reading reading = pdf::Read(bytes, limits_.max_files);
   if (reading.is_foreign) NoteEnd(streams::End::kForeign, "PDF");
-  if (reading.streams.size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
+  if (std::max(reading.streams.size(), reading.spelled.size()) > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
   uint64_t length = 0;
   for (const pdf::Stream& stream : reading.streams) {
     // Others lie in each other, and are the same bytes again and again.

@@ -79,3 +79,10 @@ t.test('zeros in base 85 are four times their letters, and count', async (t) => 
   const zeros = pdf('/A85', `<~${'z'.repeat(8 << 20)}~>`);
   t.equal(verdictOf(zeros), 'incomplete: engine limit exceeded: MaxScanSize');
 });
+
+t.test('of more streams than files may be, the last ones are not clean', async (t) => {
+  await load(t, [ownSignaturesDirectory], { maxFiles: 5 });
+  const plain = Array.from({ length: 6 }, () => pdf('/A85', base85(Buffer.from('words and words'))));
+  const many = Buffer.concat([...plain, pdf('/A85', `<~${base85(wanted)}`)]);
+  t.equal(verdictOf(many), 'incomplete: engine limit exceeded: MaxFiles');
+});
