@@ -87,9 +87,16 @@ rule Archive_other {
     $xar = "xar!"
     $wim = "MSWIM\x00"
     $arc_nrg = "PAR2\x00PKT"
+    // ARC of SEA: a method, and a name that ends with a zero.
+    $arc = /\x1a[\x01-\x0b][!-~]{1,12}\x00/
+    $freearc = "ArC\x01"
+    $sqx = "-sqx-"
+    $zpaq = /(7kSt|zPQ[\x01\x02])/
+    $warc = "WARC/"
   condition:
     $arj at 0 or $arj_sfx or $lha at 2 or $alz or $egg or $ace at 7 or $zoo at 20 or $sit at 0 or $sit_old at 0 or $sis at 0
     or $sis at 8 or $ar at 0 or $deb_ar at 0 or $rpm at 0 or $xar at 0 or $wim at 0 or $arc_nrg at 0
+    or $arc at 0 or $freearc at 0 or $sqx at 7 or $zpaq at 0 or $warc at 0
 }
 
 rule Compressed {
@@ -111,10 +118,27 @@ rule Compressed {
     $snappy = { ff 06 00 00 73 4e 61 50 70 59 }
     $flash = /[CZ]WS[\x01-\x40]/
     $lrzip = "LRZI"
+    $rzip = "RZIP\x02"
+    $lzfse = /bvx[12n-]/
+    $pbzx = /pbz[xez4-]\x00/
+    $mozlz4 = "mozLz40\x00"
     // zlib with the usual window: the first two bytes divide by 31.
     $zlib = { 78 (01 | 5e | 9c | da) }
   condition:
     for any of them : ($ at 0)
+}
+
+// Scripts and other files that unpack what is behind them: a whole header of gzip, without a name or with one, or what bzip2 and xz begin with.
+rule Compressed_behind_something {
+  meta:
+    what = "compressed content behind something else"
+  strings:
+    $gzip = { 1f 8b 08 (00 | 04 | 08) ?? ?? ?? ?? (00 | 02 | 04) (0? | ff) }
+    $bzip = /BZh[1-9]1AY&SY/
+    $xz = { fd 37 7a 58 5a 00 00 (00 | 01 | 04 | 0a) }
+  condition:
+    // Programs for Linux have such bytes to compare with.
+    uint32be(0) != 0x7f454c46 and any of them
 }
 
 rule Disk_image {
@@ -296,6 +320,9 @@ rule Encrypted {
   strings:
     $openssl = "Salted__"
     $pgp = { 85 (01 | 02 | 04) 0c 03 }
+    // A password, and what is packed by OpenPGP: in the old form of a header and in the new one.
+    $pgp_password = { (8c | c3) ?? 04 (07 | 08 | 09 | 0a) 03 }
+    $pgp_packed = { a3 (01 | 02 | 03) }
     $age = "age-encryption.org/v1"
     $luks = { 4c 55 4b 53 ba be }
     $cms = "-----BEGIN CMS-----"

@@ -60,6 +60,16 @@ const containers: Record<string, Buffer> = {
   'a packed ELF': Buffer.concat([hex('7f454c46'), Buffer.from('UPX!')]),
   'a program in something': at(300, hex('50450000 4c01 0300')),
   OpenSSL: latin1('Salted__'),
+  'OpenPGP, by a password': hex('8c0d0407 0302'),
+  'OpenPGP, packed': hex('a302'),
+  'gzip behind a script': Buffer.concat([Buffer.from('#!/bin/sh\ntail -n +4 "$0" | tar xz\nexit\n'), gzip(text)]),
+  'bzip2 behind a script': Buffer.concat([text, latin1('BZh91AY&SY')]),
+  'xz behind a script': Buffer.concat([text, hex('fd377a585a000004')]),
+  ARC: hex('1a08612e74787400'),
+  zpaq: latin1('7kSt'),
+  rzip: latin1('RZIP\x02'),
+  LZFSE: latin1('bvx2'),
+  WARC: latin1('WARC/1.0\r\n'),
 };
 
 /** Unlike anything, and the same at every run. */
