@@ -306,7 +306,9 @@ async function apply(tx: Queries, { version, name, checksum, text }: Migration):
   try {
     await tx.unsafe(text);
   } catch (error) {
-    throw new StoreError(`Migration ${name} failed: ${messageOfError(error)}`);
+    // Where a disk is full, this alone says so.
+    const hint = error instanceof postgres.PostgresError && error.hint !== undefined ? ` (${error.hint})` : '';
+    throw new StoreError(`Migration ${name} failed: ${messageOfError(error)}${hint}`);
   }
   await tx`INSERT INTO schema_migrations (version, name, checksum) VALUES (${version}, ${name}, ${checksum})`;
 }

@@ -88,6 +88,10 @@ onEachStore(async (t, store) => {
       [{ version: 1, whole: null }],
       'the first one stands, nothing of the second',
     );
+    const full = `DO $$ BEGIN RAISE 'could not extend file' USING HINT = 'Check free disk space.'; END $$`;
+    await t.rejects(migrate(sql, migrationsFolder(t, { '001-half': broken['001-half'], '002-full': full })), {
+      message: 'Migration 002-full failed: could not extend file (Check free disk space.)',
+    });
     await sql`INSERT INTO schema_migrations (version, name, checksum) VALUES (999, 'future', '')`;
     await t.rejects(openPostgres(target), {
       name: 'StoreError',
