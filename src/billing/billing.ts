@@ -6,7 +6,7 @@ import type { BillingSettings } from '../config/config.js';
 import { limitOf, type Plans, planNamed } from '../config/plans.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Log } from '../log.js';
-import type { Queries, SqlOf } from '../store/postgres.js';
+import type { Queries, Sql, SqlOf } from '../store/postgres.js';
 import { withinOr } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { type Applier, type ApplierParts, createApplier, ensureCustomer, findRecord, isFinal } from './records.js';
@@ -110,13 +110,7 @@ export function createBilling(parts: BillingParts) {
 
   async function sync(userId: string, checkoutSessionId: string | null): Promise<BillingState> {
     const { stripe, applier } = active();
-    if (checkoutSessionId !== null) {
-      const session = await stripe.readCheckout(checkoutSessionId);
-      if (session === null) throw new Failure('notFound', 'checkout session');
-      const record = await findRecord(sqlOf(BILLING), userId, stripe.livemode);
-      const isOwn = session.customerId !== null && session.customerId === record?.customerId;
-      if (!isOwn) throw new Failure('foreignCheckout');
-    }
+    if (checkoutSessionId !== null) await requireOwnCheckout(sqlOf(BILLING), stripe, userId, checkoutSessionId);
     await applier.apply(userId);
     await announceOrLog(applier, userId, log);
     return await stateOf(userId);
@@ -139,6 +133,14 @@ export function createBilling(parts: BillingParts) {
     sync: (userId: string, checkoutSessionId: string | null): Promise<BillingState> =>
       answering(log, () => sync(userId, checkoutSessionId)),
   };
+}
+
+async function requireOwnCheckout(sql: Sql, stripe: StripeApi, userId: string, id: string): Promise<void> {
+  const session = await stripe.readCheckout(id);
+  if (session === null) throw new Failure('notFound', 'checkout session');
+  const record = await findRecord(sql, userId, stripe.livemode);
+  const isOwn = session.customerId !== null && session.customerId === record?.customerId;
+  if (!isOwn) throw new Failure('foreignCheckout');
 }
 
 /** All that needs Stripe. */

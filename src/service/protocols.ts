@@ -148,7 +148,7 @@ function tellOfSurprises(log: EventLog): (requestId: string, error: unknown) => 
   return (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error');
 }
 
-interface AccountParts extends Pick<ProtocolParts, 'access' | 'pool' | 'metrics'> {
+interface NamedAccountParts extends Pick<ProtocolParts, 'access' | 'pool' | 'metrics'> {
   readonly log: EventLog;
   readonly protocol: 'clamd' | 'icap';
 }
@@ -157,7 +157,7 @@ interface AccountParts extends Pick<ProtocolParts, 'access' | 'pool' | 'metrics'
 const MISSING = { clamd: 'clamdAccountMissing', icap: 'icapAccountMissing' } as const;
 
 /** Asked for a unit for each scan, and refused what its part of the queue has no room for. */
-function openAccount(sql: Queries, email: string, parts: AccountParts): StreamAccount {
+function openAccount(sql: Queries, email: string, parts: NamedAccountParts): StreamAccount {
   const { access, pool, metrics, log, protocol } = parts;
   const missing = MISSING[protocol];
   const account = createNamedAccount(sql, email);

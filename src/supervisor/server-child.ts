@@ -64,13 +64,8 @@ export interface ServerProcessOptions {
 
 export function startServerProcess(options: ServerProcessOptions): ServerProcess {
   const { startMs = START_MS, log } = options;
-  let spawned: ReturnType<typeof spawnServer>;
-  try {
-    spawned = spawnServer(options);
-  } catch (error) {
-    log.error({ err: error }, 'server process');
-    return neverStarted();
-  }
+  const spawned = trySpawn(options);
+  if (spawned === null) return neverStarted();
   const { child, inFlight } = spawned;
   const words = createWords();
   const kill = createLastResort(log, () => server.kill('SIGKILL'), words.has);
@@ -146,6 +141,16 @@ function neverStarted(): ServerProcess {
     kill: () => undefined,
     heard: async () => false,
   };
+}
+
+/** Null: the system refuses it. */
+function trySpawn(options: ServerProcessOptions): ReturnType<typeof spawnServer> | null {
+  try {
+    return spawnServer(options);
+  } catch (error) {
+    options.log.error({ err: error }, 'server process');
+    return null;
+  }
 }
 
 /** `inFlight`: its own descriptor of it. */

@@ -69,8 +69,7 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
       if (isOver(end, service.everReady)) return false;
     }
     const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || isOutOfMemory(end) });
-    if (isRequested) log.warn({ delayMs }, 'starting again after a lack of memory');
-    else log.error({ ...fieldsOf(end), delayMs }, 'server ended, restarting');
+    logRestart(log, isRequested ? null : end, delayMs);
     if (delayMs > 0) await pause(delayMs, stop);
     return !stop.aborted;
   }
@@ -126,6 +125,12 @@ function createMain() {
       return end;
     },
   };
+}
+
+/** Null: it ended as it had asked to. */
+function logRestart(log: Log, end: End | null, delayMs: number): void {
+  if (end === null) log.warn({ delayMs }, 'starting again after a lack of memory');
+  else log.error({ ...fieldsOf(end), delayMs }, 'server ended, restarting');
 }
 
 /** Whether a SIGKILL that is not ours comes from the kernel, which needs memory: another start would soon be killed as well. */
