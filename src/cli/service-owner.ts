@@ -2,21 +2,17 @@
 import { closeSync, constants, fchownSync, fstatSync, lchownSync, openSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { codeOf } from '../error-text.js';
-
-export interface Owner {
-  readonly uid: number;
-  readonly gid: number;
-}
+import type { FolderOwner } from '../store/embedded/account.js';
 
 /** Null: what this process makes is right as it is, since it is not root's, or the folder is, or there is none. */
-export function otherOwner(folder: string): Owner | null {
+export function otherOwner(folder: string): FolderOwner | null {
   if (process.getuid?.() !== 0) return null;
   const found = statSync(folder, { throwIfNoEntry: false });
   return found === undefined || found.uid === 0 ? null : { uid: found.uid, gid: found.gid };
 }
 
 /** A file of root's in a folder where nobody else can put anything. */
-export function giveFile(path: string, { uid, gid }: Owner): void {
+export function giveFile(path: string, { uid, gid }: FolderOwner): void {
   lchownSync(path, uid, gid);
 }
 
@@ -34,7 +30,7 @@ export function giveToOwner(dataDirectory: string, name: string): void {
   if (owner !== null) give(join(dataDirectory, name), owner);
 }
 
-function give(path: string, owner: Owner): void {
+function give(path: string, owner: FolderOwner): void {
   let descriptor: number;
   try {
     descriptor = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

@@ -11,9 +11,10 @@ import { databaseFiles, isDatabase } from '../engine/databases.js';
 import { presentFolders } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
 import { freshclamSetupPath, makeFolder, ownSignaturesDirectory } from '../paths.js';
+import type { FolderOwner } from '../store/embedded/account.js';
 import { parseUrl } from '../wire-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, untilSignal } from './output.js';
-import { giveFile, giveToOwner, type Owner, otherOwner } from './service-owner.js';
+import { giveFile, giveToOwner, otherOwner } from './service-owner.js';
 import { byTheProgram, findServiceIfAny } from './service-place.js';
 import { describeLoad, tryToLoad } from './signatures.js';
 
@@ -183,14 +184,14 @@ async function isSame(one: string, other: string): Promise<boolean> {
   return a.ino === b.ino || (a.size === b.size && Math.floor(a.mtimeMs) === Math.floor(b.mtimeMs));
 }
 
-interface Places {
+interface UpdatePlaces {
   readonly staging: string;
   readonly target: string;
   /** Whose the files are to be; null: this process's. */
-  readonly owner: Owner | null;
+  readonly owner: FolderOwner | null;
 }
 
-async function putInPlace({ staging, target, owner }: Places, { renamed, removed }: Changes): Promise<void> {
+async function putInPlace({ staging, target, owner }: UpdatePlaces, { renamed, removed }: Changes): Promise<void> {
   // Before they are seen: servers would find them changed once more.
   if (owner !== null) for (const name of renamed) giveFile(join(staging, name), owner);
   for (const name of renamed) await rename(join(staging, name), join(target, name));

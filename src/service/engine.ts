@@ -161,7 +161,7 @@ export function startMemoryGuard(options: MemoryGuardOptions): WatchedMemory {
 /** What is resident, in bytes; where no descriptor is left to ask with, what was found last. */
 export function lookAtMemory(ask = (): number => memoryUsage.rss()): () => number {
   let found = 0;
-  return () => {
+  const look = (): number => {
     try {
       found = ask();
     } catch {
@@ -169,6 +169,8 @@ export function lookAtMemory(ask = (): number => memoryUsage.rss()): () => numbe
     }
     return found;
   };
+  look();
+  return look;
 }
 
 /** What a bound must be above what was found: scans take some, and another load of signatures. */

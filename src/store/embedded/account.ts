@@ -13,7 +13,7 @@ const NOBODY = 65534;
 /** A smart shutdown: the servers that are left still write what they have, and the last of them ends the database. */
 const WHEN_PARENT_DIES = ['--pdeathsig', 'TERM'];
 
-interface FolderOwner {
+export interface FolderOwner {
   readonly uid: number;
   readonly gid: number;
 }
