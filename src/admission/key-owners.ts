@@ -5,7 +5,7 @@ import { Unavailable } from '../errors.js';
 import { recentTable, USUAL } from '../recent-table.js';
 import type { Queries } from '../store/postgres.js';
 import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
-import { within } from '../waiting/within.js';
+import { later, within } from '../waiting/within.js';
 import {
   type KeyLoader,
   type KeyOwner,
@@ -203,12 +203,6 @@ const ABANDON_MS = 15_000;
 /** Null when Postgres, asked after this call, doesn't have the key as a live one; throws Failure('unavailable'). */
 export type FindKey = (keyHash: string) => Promise<KeyRecord | null>;
 
-interface WaitingQuestion {
-  readonly found: Promise<KeyRecord | null>;
-  readonly resolve: (record: KeyRecord | null) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 interface LookupTimes {
   readonly timeoutMs: number;
   readonly abandonMs: number;
@@ -218,7 +212,7 @@ export function createLookups(
   load: KeyLoader,
   { timeoutMs, abandonMs }: LookupTimes = { timeoutMs: STORE_ANSWER_MS, abandonMs: ABANDON_MS },
 ): FindKey {
-  const waiting = new Map<string, WaitingQuestion>();
+  const waiting = new Map<string, ReturnType<typeof later<KeyRecord | null>>>();
   let running = 0;
   let scheduled = false;
 
@@ -254,29 +248,17 @@ export function createLookups(
 
   return async (keyHash) => {
     // A batch that hasn't begun looks after this call; one that has may have looked before the key was made.
-    let place = waiting.get(keyHash);
-    if (place === undefined) {
-      if (waiting.size >= WAITING_MAX) {
-        throw new Unavailable('keyLookUpsBusy');
-      }
-      place = placeInBatch();
-      waiting.set(keyHash, place);
+    let question = waiting.get(keyHash);
+    if (question === undefined) {
+      if (waiting.size >= WAITING_MAX) throw new Unavailable('keyLookUpsBusy');
+      question = later();
+      // Those who wait may all have given up by the time it fails.
+      question.promise.catch(() => undefined);
+      waiting.set(keyHash, question);
       schedule();
     }
-    return await guarded(place.found, timeoutMs);
+    return await guarded(question.promise, timeoutMs);
   };
-}
-
-function placeInBatch(): WaitingQuestion {
-  let resolve: WaitingQuestion['resolve'] = () => undefined;
-  let reject: WaitingQuestion['reject'] = () => undefined;
-  const found = new Promise<KeyRecord | null>((accept, refuse) => {
-    resolve = accept;
-    reject = refuse;
-  });
-  // Those who wait may all have given up by the time it fails.
-  found.catch(() => undefined);
-  return { found, resolve, reject };
 }
 
 /**

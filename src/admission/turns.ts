@@ -181,7 +181,6 @@ function shared(
   onAway: () => void,
 ): () => Promise<void> {
   let reported: string | null = null;
-  let asking: Promise<void> | null = null;
 
   function failed(error: unknown): void {
     // Redis is away: its connection says so.
@@ -195,16 +194,11 @@ function shared(
     reported = message;
   }
 
-  return () => {
-    asking ??= question()
-      .then(() => {
-        reported = null;
-      }, failed)
-      .finally(() => {
-        asking = null;
-      });
-    return asking;
-  };
+  return oneAtATime(() =>
+    question().then(() => {
+      reported = null;
+    }, failed),
+  );
 }
 
 export function createTurns(parts: TurnParts): LedgerTurns {

@@ -5,6 +5,7 @@ import type { Downloads, OriginBody } from '../download/downloads.js';
 import { Failure } from '../errors.js';
 import { SMALL_UPLOAD_BYTES } from '../limits.js';
 import { type InLine, Line } from '../waiting/line.js';
+import { later } from '../waiting/within.js';
 import { type Block, blockSize, copyInto } from './memory/arena.js';
 
 export interface ContentOwner {
@@ -208,32 +209,30 @@ export function receiveUrl(request: UrlRequest, { downloads, downloadMemory }: U
   return downloads.fetch(url, account, signal, async (origin) => {
     const { declaredBytes: expectedBytes } = origin;
     if (expectedBytes !== null) assertWithin(limitBytes, expectedBytes);
-    return await new Download(downloadMemory, { account, limitBytes, expectedBytes }, origin).whole;
+    return await new Download(downloadMemory, { account, limitBytes, expectedBytes }, origin).whole();
   });
 }
 
 /** The origin is held while there is no room for what has arrived. */
 class Download implements ContentOwner {
-  readonly whole: Promise<Content>;
+  readonly #whole = later<Content>();
   readonly #content: Content;
   readonly #origin: OriginBody;
   #hasEnded = false;
-  #resolve: (content: Content) => void = () => undefined;
-  #reject: (reason: unknown) => void = () => undefined;
 
   constructor(lender: Lender, bounds: ConstructorParameters<typeof Content>[1], origin: OriginBody) {
     this.#content = new Content(lender, bounds, this);
     this.#origin = origin;
-    this.whole = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
     origin
       .receive((bytes) => this.#take(bytes))
       .then(
         () => this.#end(),
         (error: unknown) => this.#fail(error),
       );
+  }
+
+  whole(): Promise<Content> {
+    return this.#whole.promise;
   }
 
   onRoom(): void {
@@ -263,7 +262,7 @@ class Download implements ContentOwner {
   #finish(): void {
     try {
       this.#content.finish();
-      this.#resolve(this.#content);
+      this.#whole.resolve(this.#content);
     } catch (error) {
       this.#fail(error);
     }
@@ -271,6 +270,6 @@ class Download implements ContentOwner {
 
   #fail(reason: unknown): void {
     this.#content.release();
-    this.#reject(reason);
+    this.#whole.reject(reason);
   }
 }

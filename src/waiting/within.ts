@@ -140,7 +140,7 @@ export function oneAtATime<Result>(ask: () => Promise<Result>): () => Promise<Re
 /** A promise, and what settles it. */
 export function later<T = void>() {
   let resolve: (value: T) => void = () => undefined;
-  let reject: (reason: Error) => void = () => undefined;
+  let reject: (reason: unknown) => void = () => undefined;
   const promise = new Promise<T>((onValue, onError) => {
     resolve = onValue;
     reject = onError;

@@ -11,6 +11,7 @@ import { createTurns, type TurnParts } from '../../src/admission/turns.js';
 import { createUnits } from '../../src/admission/units.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { StoreAway } from '../../src/store/store-error.js';
+import { later } from '../../src/waiting/within.js';
 import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { until } from '../fixtures/until.js';
@@ -29,15 +30,6 @@ const taken: LedgerAnswer = {
   windowStartSeconds: 0,
   nowSeconds: 0,
 };
-
-/** A promise that the test ends. */
-function held<T>() {
-  let resolve: (value: T) => void = () => undefined;
-  const promise = new Promise<T>((end) => {
-    resolve = end;
-  });
-  return { promise, resolve };
-}
 
 async function database(t: Subtest) {
   const store = await openPostgres({ kind: 'url', url: await server.database() });
@@ -77,7 +69,7 @@ async function postgresCounts(sql: Sql): Promise<void> {
 
 t.test('an answer of Redis is not believed when Postgres has counted since the question', async (t) => {
   const { sql } = await database(t);
-  const question = held<LedgerAnswer>();
+  const question = later<LedgerAnswer>();
   const { ledger, reconciliations } = processOf(t, sql, { take: () => question.promise });
   await ledger.look('user');
   const answer = ledger.take('user', null);
@@ -90,7 +82,7 @@ t.test('an answer of Redis is not believed when Postgres has counted since the q
 
 t.test('an answer of Redis is not believed when Redis was lost since the question', async (t) => {
   const { sql } = await database(t);
-  const question = held<LedgerAnswer>();
+  const question = later<LedgerAnswer>();
   const { turns, ledger, reconciliations } = processOf(t, sql, { take: () => question.promise });
   await ledger.look('user');
   const answer = ledger.take('user', null);
@@ -125,7 +117,7 @@ t.test(
 
 t.test('a Redis that is lost again while it gets what Postgres counted gets it once more', async (t) => {
   const { sql } = await database(t);
-  const first = held<void>();
+  const first = later<void>();
   let isFirst = true;
   const { turns, ledger, reconciliations } = processOf(t, sql, {
     reconcile: () => {
@@ -237,8 +229,8 @@ for (const { name, end } of [
 
 t.test('a request that waits for too long for somebody to count is a 503, and gets no unit afterwards', async (t) => {
   const hours = createHours(Date.now);
-  const late = held<void>();
-  const ended = held<DirectCount>();
+  const late = later<void>();
+  const ended = later<DirectCount>();
   const admissionsOf = (isPostgres: () => Promise<boolean>) => {
     const store = createAdmissions({
       ledger: { ...createTestLedger(Date.now), take: () => Promise.reject(new StoreAway('cut')) },
@@ -280,7 +272,7 @@ t.test('what Redis has counted is copied before Postgres is asked which limit ho
   t.teardown(() => store.stop());
   t.match(await store.admit(keyHash), { outcome: 'admitted' });
   await ledger.setLimit(userId, 20);
-  const postgres = held<KeyRecord | null>();
+  const postgres = later<KeyRecord | null>();
   reading = postgres.promise;
   let isAnswered = false;
   const admission = Promise.resolve(store.admit(keyHash)).finally(() => {

@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { availableCores } from '../../config/config.js';
 import { throwLater, Unavailable, type UnavailableReason } from '../../errors.js';
 import { processAddon } from '../../process-addon.js';
+import { later } from '../../waiting/within.js';
 import type { Engine } from '../engine.js';
 import { type EncryptedPolicy, type ScanPolicy, usualPolicy, type Verdict } from '../verdict.js';
 import { startBell } from './bell.js';
@@ -231,7 +232,7 @@ export class ScanPool {
   }
 }
 
-export type ScanOutcome =
+type ScanOutcome =
   | {
       readonly verdict: Verdict;
       /** The engine that scanned it; null: no engine did, and the verdict is incomplete. */
@@ -251,67 +252,28 @@ export type ScanOutcome =
       readonly returned: Promise<void>;
     };
 
-/** The client of a scan, as far as it may leave before a thread is at it. */
-export interface Leaving {
-  isGone(): boolean;
-  /** Calls the listener, with the reason, when it leaves, until it is taken off with null. One at a time. */
-  onGone(listener: ((reason: Error) => void) | null): void;
-}
-
-export interface ScanOptions {
-  /** Whose scan it is. Default: all scans without an account belong to one. */
-  readonly account?: string;
-  /** Default: one that stays. */
-  readonly client?: Leaving;
-  /** Of the content: it names what is being scanned, if that crashes or hangs. */
-  readonly sha256?: string;
-}
-
 class PromisedScan extends ThreadScan {
-  override hearsTurn = true;
-  readonly outcome: Promise<ScanOutcome>;
-  #settle: (outcome: ScanOutcome) => void = () => undefined;
-  #refuse: (reason: unknown) => void = () => undefined;
-  #letGo: () => void = () => undefined;
-  readonly #client: Leaving | undefined;
-
-  constructor(account: string, policy: ScanPolicy, client: Leaving | undefined) {
-    super();
-    this.account = account;
-    this.policy = policy;
-    this.#client = client;
-    this.outcome = new Promise((settle, refuse) => {
-      this.#settle = settle;
-      this.#refuse = refuse;
-    });
-  }
-
-  refuse(reason: unknown): void {
-    this.#client?.onGone(null);
-    this.#refuse(reason);
-  }
+  readonly end = later<ScanOutcome>();
+  readonly #letGo = later();
 
   override onTurn(): void {
-    this.#client?.onGone(null);
+    // Nobody asks.
   }
 
   override onAnswer(verdict: Verdict, engine: Engine | null, durationMs: number): void {
-    this.#settle({ verdict, engine, durationMs, returned: null });
+    this.end.resolve({ verdict, engine, durationMs, returned: null });
   }
 
   override onRefused(reason: Unavailable | Error): void {
-    this.refuse(reason);
+    this.end.reject(reason);
   }
 
   override onOverdue(verdict: Verdict, starved: boolean, durationMs: number): void {
-    const returned = new Promise<void>((resolve) => {
-      this.#letGo = resolve;
-    });
-    this.#settle({ verdict, starved, engine: null, durationMs, returned });
+    this.end.resolve({ verdict, starved, engine: null, durationMs, returned: this.#letGo.promise });
   }
 
   override onLetGo(): void {
-    this.#letGo();
+    this.#letGo.resolve();
   }
 
   override onBroken(error: unknown): void {
@@ -321,25 +283,15 @@ class PromisedScan extends ThreadScan {
 
 /**
  * Scans the first `sizeBytes` of the content, in place: nobody writes to it until it is back. Rejects with Failure `unavailable` when the
- * queue is full, the account has its share of it, the deadline passes in the queue, or the pool stops. Rejects with the client's reason
- * when it leaves before a thread is at the scan.
+ * queue is full, the account has its share of it, the deadline passes in the queue, or the pool stops.
  */
 export function scanOnce(
-  pool: Pick<ScanPool, 'ask' | 'leave' | 'policy'>,
+  pool: Pick<ScanPool, 'ask' | 'policy'>,
   content: Uint8Array<SharedArrayBuffer>,
   sizeBytes: number,
-  { account = '', client, sha256 }: ScanOptions = {},
+  named: Partial<Pick<ThreadScan, 'account' | 'sha256'>> = {},
 ): Promise<ScanOutcome> {
-  const scan = new PromisedScan(account, pool.policy, client);
-  scan.content = content;
-  scan.sizeBytes = sizeBytes;
-  scan.sha256 = sha256 ?? null;
-  if (client?.isGone() === true) scan.refuse(new Error('The client has left'));
-  else {
-    client?.onGone((reason) => {
-      if (pool.leave(scan)) scan.refuse(reason);
-    });
-    pool.ask(scan);
-  }
-  return scan.outcome;
+  const scan = Object.assign(new PromisedScan(), { policy: pool.policy, content, sizeBytes, ...named });
+  pool.ask(scan);
+  return scan.end.promise;
 }

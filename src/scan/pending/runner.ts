@@ -4,6 +4,7 @@ import { codeOf, messageOfError } from '../../error-text.js';
 import { Failure, Unavailable } from '../../errors.js';
 import type { PendingScan as Accepted, PendingScans } from '../../history/pending-scans.js';
 import { type ScanRow, timeOfId } from '../../history/scan-row.js';
+import { endsWithin, later } from '../../waiting/within.js';
 import type { Admitted, ScanParts } from '../scan.js';
 import { HeldReading, StreamScan } from '../stream-scan.js';
 import { BrokenSeal } from './sealed-file.js';
@@ -90,13 +91,9 @@ export class Runner {
     this.#stopping.abort(new Error('The server is stopping'));
     for (const { timer } of this.#jobs.values()) if (timer !== null) clearTimeout(timer);
     if (this.#running.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const late = setTimeout(resolve, STOP_MS);
-      this.#onRest = () => {
-        clearTimeout(late);
-        resolve();
-      };
-    });
+    const rest = later();
+    this.#onRest = rest.resolve;
+    await endsWithin(rest.promise, STOP_MS);
   }
 
   #wait(job: Job): void {

@@ -2,12 +2,11 @@
 import type { ScanPool } from '../../../src/engine/threads/pool.js';
 import type { ThreadScan } from '../../../src/engine/threads/thread-scan.js';
 
-type AskedPool = Pick<ScanPool, 'ask' | 'leave' | 'policy'>;
+type AskedPool = Pick<ScanPool, 'ask' | 'policy'>;
 
 export function hearingTurns(pool: AskedPool, onTurn: (kind: ThreadScan['turn']) => void): AskedPool {
   return {
     policy: pool.policy,
-    leave: (scan) => pool.leave(scan),
     ask(scan) {
       const { onTurn: own } = scan;
       scan.hearsTurn = true;
