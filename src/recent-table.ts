@@ -7,20 +7,9 @@ export type RecentTable<Value extends object | number> = LRUCache<string, Value>
 export const USUAL = {};
 
 /**
- * Of more than `entriesMax` entries the one that was used longest ago goes, and `onEvicted` hears of it. lru-cache's own bound by number would take
- * 28 bytes for each of them before the first one is there; its bound by size takes none.
+ * Of more than `entriesMax` entries the one that was used longest ago goes. lru-cache's own bound by number would take 28 bytes for each of them
+ * before the first one is there; its bound by size takes none.
  */
-export function recentTable<Value extends object | number>(
-  entriesMax: number,
-  onEvicted?: (key: string) => void,
-): RecentTable<Value> {
-  return new LRUCache<string, Value>({
-    maxSize: entriesMax,
-    sizeCalculation: () => 1,
-    ...(onEvicted && {
-      dispose(_value, key, reason) {
-        if (reason === 'evict') onEvicted(key);
-      },
-    }),
-  });
+export function recentTable<Value extends object | number>(entriesMax: number): RecentTable<Value> {
+  return new LRUCache<string, Value>({ maxSize: entriesMax, sizeCalculation: () => 1 });
 }

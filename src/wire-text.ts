@@ -1,11 +1,11 @@
 // Texts as they come and go over the wire, and into rows and reports: URLs, JSON, and times, which are UTC without an offset.
 import { z } from 'zod';
 
-/** Whole seconds: `YYYY-MM-DDThh:mm:ss`. */
-export const wireTime = (time: Date): string => time.toISOString().slice(0, 19);
+/** Whole seconds: `YYYY-MM-DDThh:mm:ss`. A number: epoch milliseconds. */
+export const wireTime = (time: Date | number): string => new Date(time).toISOString().slice(0, 19);
 
-/** `YYYY-MM-DD` */
-export const wireDay = (time: Date): string => time.toISOString().slice(0, 10);
+/** `YYYY-MM-DD`, of the same. */
+export const wireDay = (time: Date | number): string => new Date(time).toISOString().slice(0, 10);
 
 /** What the OpenAPI document says of a time. */
 export const WireTime = z

@@ -7,7 +7,7 @@ import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
 import { type CallerRoute, callerRoute, type GuardedOperation } from '../http/caller.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
-import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter, queryBoolean, queryParameters } from '../http/openapi.js';
 import type { Log } from '../log.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { createRounds } from '../waiting/limiter.js';
@@ -107,12 +107,7 @@ const changeOperation: GuardedOperation = {
 
 const Id = z.uuid();
 const EndAll = z.strictObject({
-  keepCurrent: sentAs(
-    z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true'),
-    { type: 'boolean', default: false },
-  )
-    .default(false)
-    .describe('true spares the session that asks'),
+  keepCurrent: queryBoolean({ default: false }).default(false).describe('true spares the session that asks'),
 });
 
 function createSessionRoutes({ sqlOf, now }: Pick<AccountParts, 'sqlOf' | 'now'>): CallerRoute[] {

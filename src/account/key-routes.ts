@@ -31,7 +31,7 @@ const Expires = z
 
 function isTime(text: string): boolean {
   const ms = msOf(text);
-  return !Number.isNaN(ms) && text.startsWith(wireTime(new Date(ms)));
+  return !Number.isNaN(ms) && text.startsWith(wireTime(ms));
 }
 
 const msOf = (text: string): number => Date.parse(text.endsWith('Z') ? text : `${text}Z`);
@@ -65,7 +65,7 @@ const LimitViews = {
 };
 
 function limitViews({ expiresAtSeconds, hourlyLimit, scopes }: KeyLimits) {
-  const expires = expiresAtSeconds === null ? null : wireTime(new Date(expiresAtSeconds * SECOND_MS));
+  const expires = expiresAtSeconds === null ? null : wireTime(expiresAtSeconds * SECOND_MS);
   return { expires, hourlyLimit, scopes: [...scopes] };
 }
 

@@ -5,6 +5,7 @@ import { KEY_SCOPES, type KeyScope, limitOf, type Plans, SUSPENDED_LIMIT } from 
 import { Failure } from '../errors.js';
 import {
   type AuthenticateKey,
+  type Caller,
   type CallerRoute,
   callerRoute,
   type GuardedOperation,
@@ -30,11 +31,7 @@ interface EarlyWork {
 }
 
 /** A user whose access token was accepted is not suspended. */
-interface User {
-  readonly userId: string;
-  readonly plan: string;
-  readonly ownLimit: number | null;
-}
+type User = Pick<Caller, 'userId' | 'plan' | 'ownLimit'>;
 
 export type AccessControl = ReturnType<typeof createAccess>;
 
@@ -198,7 +195,7 @@ export function createAccountRoute({ admission, sqlOf }: AccountRouteParts): Key
         key: {
           uuid: keyId,
           name: row.name,
-          expires: expiresAt === null ? null : wireTime(new Date(expiresAt * 1000)),
+          expires: expiresAt === null ? null : wireTime(expiresAt * 1000),
           hourlyLimit: rules?.hourlyLimit ?? null,
           scopes: [...(rules?.scopes ?? KEY_SCOPES)],
         },
@@ -245,7 +242,7 @@ export function createQuotaRoutes({ admission, plans }: QuotaRouteParts): Caller
   const hours: CallerRoute = callerRoute('GET /web/quota/hours', hoursOperation, async ({ userId }) => {
     const day = await guarded(admission.lastDay(userId));
     const view: z.infer<typeof Hours> = day.map(({ windowStartSeconds, ...counts }) => ({
-      hour: wireTime(new Date(windowStartSeconds * 1000)),
+      hour: wireTime(windowStartSeconds * 1000),
       ...counts,
     }));
     return jsonReply(200, view);

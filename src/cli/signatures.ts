@@ -65,7 +65,7 @@ function fileLine({ path, version, signatureCount, builtAt, problems }: FileStat
     version,
     signatures: signatureCount,
     /** Null: the file doesn't say it. */
-    built: builtAt === null ? null : wireTime(new Date(builtAt * 1000)),
+    built: builtAt === null ? null : wireTime(builtAt * 1000),
     ageDays: builtAt === null ? null : Math.max(0, Math.floor((Date.now() / 1000 - builtAt) / DAY_S)),
     problems,
   };
@@ -186,7 +186,7 @@ export async function tryToLoad(directories: readonly string[], wanted: Wanted):
 
 export function describeLoad(engine: Engine): string {
   const { signatureVersion, signaturesBuiltAt, loadMillis, contents, standsInFor } = engine;
-  const built = signaturesBuiltAt === null ? '' : `, built ${wireTime(new Date(signaturesBuiltAt * 1000))}`;
+  const built = signaturesBuiltAt === null ? '' : `, built ${wireTime(signaturesBuiltAt * 1000)}`;
   const facts = `version ${signatureVersion}${built}, loaded in ${(loadMillis / 1000).toFixed(1)} s, self-test passed`;
   return `${standsInFor === null ? 'OK' : `Without ${standsInFor.name}`}: ${contents}, ${facts}`;
 }

@@ -87,7 +87,7 @@ export function defineEngine(facts: EngineFacts, beside: string | null): Engine 
   lastEpoch += 1;
   const { name, engineVersion, signatureVersion, signaturesBuiltAt } = facts;
   const label = `${name}/${engineVersion}${beside === null ? '' : `+${beside}`}`;
-  const built = signaturesBuiltAt === null ? 'unknown' : wireTime(new Date(signaturesBuiltAt * 1000));
+  const built = signaturesBuiltAt === null ? 'unknown' : wireTime(signaturesBuiltAt * 1000);
   const description = `${label}; signatures=${signatureVersion}; built=${built}`;
   return { ...facts, epoch: lastEpoch, label, description };
 }

@@ -48,8 +48,8 @@ const DAY_MS = 86_400_000;
 
 /** `userId` null: of all accounts. Of the last 30 days, today last, each day once. */
 export async function outcomeDays(sql: Queries, userId: string | null, nowMs: number): Promise<OutcomeDays> {
-  const first = dayOf(nowMs - (DAYS - 1) * DAY_MS);
-  const last = dayOf(nowMs);
+  const first = wireDay(nowMs - (DAYS - 1) * DAY_MS);
+  const last = wireDay(nowMs);
   const sum = (outcome: Outcome): Fragment =>
     sql`coalesce(sum(scans) FILTER (WHERE ${outcomeIs(sql, outcome)}), 0)::float8`;
   return await sql<OutcomeDays>`
@@ -70,7 +70,7 @@ export async function countVerdicts(sql: Queries, userId: string, startMs: numbe
     SELECT coalesce(sum(scans) FILTER (WHERE infected), 0)::float8 AS infected,
       coalesce(sum(scans) FILTER (WHERE NOT infected), 0)::float8 AS clean
     FROM scan_days
-    WHERE user_id = ${userId} AND status = 200 AND day BETWEEN ${dayOf(startMs)}::text::date AND ${dayOf(endMs)}::text::date`;
+    WHERE user_id = ${userId} AND status = 200 AND day BETWEEN ${wireDay(startMs)}::text::date AND ${wireDay(endMs)}::text::date`;
   return counts ?? { infected: 0, clean: 0 };
 }
 
@@ -86,11 +86,9 @@ export async function countMonths(sql: Queries, userId: string, fromMs: number):
       coalesce(sum(scans) FILTER (WHERE infected), 0)::float8 AS infected,
       coalesce(sum(scans) FILTER (WHERE NOT infected), 0)::float8 AS clean
     FROM scan_days
-    WHERE user_id = ${userId} AND status = 200 AND day >= ${dayOf(fromMs)}::text::date
+    WHERE user_id = ${userId} AND status = 200 AND day >= ${wireDay(fromMs)}::text::date
     GROUP BY month`;
 }
-
-const dayOf = (epochMs: number): string => wireDay(new Date(epochMs));
 
 const NotedScan = z.object({
   id: z.uuid(),

@@ -1,6 +1,6 @@
 // The parameters of the statistics routes: each validated, unknown ones refused, days as instants in UTC.
 import { z } from 'zod';
-import { sentAs } from '../http/openapi.js';
+import { queryBoolean, queryInteger, sentAs } from '../http/openapi.js';
 import { wireDay, wireTime } from '../wire-text.js';
 import { outcomes } from './outcomes.js';
 import { protocols } from './scan-row.js';
@@ -31,16 +31,6 @@ const DONUT_DAYS = 30;
 /** Postgres has no year 0. */
 const FIRST_DAY_MS = Date.parse('0001-01-01');
 
-function integer(minimum: number, maximum: number, initial: number) {
-  const message = `must be a whole number from ${minimum} to ${maximum}`;
-  const number = z
-    .string()
-    .regex(/^\d{1,9}$/, message)
-    .transform(Number)
-    .pipe(z.number().min(minimum, message).max(maximum, message));
-  return sentAs(number, { type: 'integer', minimum, maximum, default: initial }).default(initial);
-}
-
 const sort = sentAs(
   z.string().transform((text, context): { readonly field: SortField; readonly direction: 'asc' | 'desc' } => {
     const [name, sent = 'asc', ...rest] = text.split(',');
@@ -63,7 +53,7 @@ const sort = sentAs(
 const day = sentAs(
   z.string().transform((text, context): number => {
     const ms = /^(?!0000)\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-    if (Number.isNaN(ms) || wireDay(new Date(ms)) !== text) {
+    if (Number.isNaN(ms) || wireDay(ms) !== text) {
       context.addIssue('must be a day like 2026-01-31');
       return z.NEVER;
     }
@@ -95,7 +85,7 @@ function moment(isEnd: boolean) {
       const ms = MOMENT.test(text)
         ? Date.parse(isDay ? `${text}T00:00:00Z` : `${text.replace(/Z$/, '')}Z`)
         : Number.NaN;
-      if (Number.isNaN(ms) || !text.startsWith(isDay ? wireDay(new Date(ms)) : wireTime(new Date(ms)))) {
+      if (Number.isNaN(ms) || !text.startsWith(isDay ? wireDay(ms) : wireTime(ms))) {
         context.addIssue('must be a time like 2026-01-31T23:59:59, or a day');
         return z.NEVER;
       }
@@ -122,12 +112,7 @@ export const Sha256 = z
   .describe('SHA-256 of the content.');
 
 const filters = {
-  infected: sentAs(
-    z.enum(['true', 'false'], { error: 'must be true or false' }).transform((text) => text === 'true'),
-    { type: 'boolean' },
-  )
-    .optional()
-    .describe('Scans with that verdict: failed ones have none.'),
+  infected: queryBoolean().optional().describe('Scans with that verdict: failed ones have none.'),
   verdict: z
     .enum(verdicts, { error: `must be one of ${verdicts.join(', ')}` })
     .optional()
@@ -161,8 +146,8 @@ const filters = {
 
 export const pageQuery = z
   .strictObject({
-    page: integer(0, PAGE_MAX, 0).describe('From 0.'),
-    size: integer(1, SIZE_MAX, 20).describe('Rows of a page.'),
+    page: queryInteger(0, PAGE_MAX, 0).describe('From 0.'),
+    size: queryInteger(1, SIZE_MAX, 20).describe('Rows of a page.'),
     sort: sort.describe(
       'field[,asc|desc], the direction in any case; asc when left out. Ties are in the order of the ids, in the same direction.',
     ),
@@ -191,7 +176,7 @@ export const listQuery = z
     protocol: filters.protocol,
     from: moment(false).describe('The first UTC time or day, of the creation date.'),
     to: moment(true).describe('The last one, included.'),
-    limit: integer(1, SIZE_MAX, 50).describe('Scans of a page.'),
+    limit: queryInteger(1, SIZE_MAX, 50).describe('Scans of a page.'),
     cursor: z
       .uuid({ version: 'v7', error: 'must be the next of a page before' })
       .transform((id) => id.toLowerCase())
@@ -204,11 +189,11 @@ export const listQuery = z
   });
 
 export const waitQuery = z.strictObject({
-  wait: integer(0, 60, 0).describe(
+  wait: queryInteger(0, 60, 0).describe(
     'Seconds to wait for the end of a scan that was accepted with 202. Over it is answered as it is then.',
   ),
 });
 
 export const keyUsageQuery = z.strictObject({
-  days: integer(1, USAGE_DAYS_MAX, 30).describe('So many, with today as the last one.'),
+  days: queryInteger(1, USAGE_DAYS_MAX, 30).describe('So many, with today as the last one.'),
 });

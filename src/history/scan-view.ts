@@ -39,8 +39,8 @@ export function wireRow(row: ScanRow, names: KeyNames): z.infer<typeof Row> {
   return {
     ...{ id, filename, scanDurationMillis: row.durationMs, infected: virusName !== null, virusName, protocol, env },
     ...{ status: String(status), error, notices: [...row.notices] },
-    creationDate: wireTime(new Date(timeOfId(id))),
-    lastUpdate: wireTime(new Date(row.lastUpdateMs)),
+    creationDate: wireTime(timeOfId(id)),
+    lastUpdate: wireTime(row.lastUpdateMs),
     key: keyId === null || name === undefined ? null : { uuid: keyId, name },
     url,
   };

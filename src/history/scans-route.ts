@@ -240,8 +240,8 @@ export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): Caller
 
 const columns: readonly (readonly [string, (row: ScanRow) => string | number | null])[] = [
   ['id', ({ id }) => id],
-  ['creationDate', ({ id }) => `${wireTime(new Date(timeOfId(id)))}Z`],
-  ['lastUpdate', ({ lastUpdateMs }) => `${wireTime(new Date(lastUpdateMs))}Z`],
+  ['creationDate', ({ id }) => `${wireTime(timeOfId(id))}Z`],
+  ['lastUpdate', ({ lastUpdateMs }) => `${wireTime(lastUpdateMs)}Z`],
   ['filename', ({ filename }) => filename],
   ['status', ({ status }) => status],
   // Without a verdict it is neither.

@@ -255,8 +255,8 @@ function countFiltersOf(sql: Queries, filters: Filters): Fragment {
   const { startDate, endDate } = filters;
   return sql`
     ${verdictOf(sql, filters)}
-    ${startDate === undefined ? sql`` : sql`AND day >= ${isoDay(startDate)}::text::date`}
-    ${endDate === undefined ? sql`` : sql`AND day <= ${isoDay(endDate)}::text::date`}`;
+    ${startDate === undefined ? sql`` : sql`AND day >= ${wireDay(startDate)}::text::date`}
+    ${endDate === undefined ? sql`` : sql`AND day <= ${wireDay(endDate)}::text::date`}`;
 }
 
 function filtersOf(sql: Queries, filters: Filters): Fragment {
@@ -355,5 +355,3 @@ async function bounded<T>(sql: Sql, work: (queries: Queries) => Promise<T>): Pro
     throw isSlow ? new TooSlow('The query took too long', { cause: error }) : asFailure(error);
   }
 }
-
-const isoDay = (epochMs: number): string => wireDay(new Date(epochMs));

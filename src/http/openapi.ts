@@ -258,6 +258,23 @@ export function sentAs<Schema extends z.ZodType>(schema: Schema, documented: Doc
   return schema.meta({ ...schema.meta(), sentAs: documented });
 }
 
+/** A parameter of a query that is a whole number. */
+export function queryInteger(minimum: number, maximum: number, initial: number) {
+  const message = `must be a whole number from ${minimum} to ${maximum}`;
+  const number = z
+    .string()
+    .regex(/^\d{1,9}$/, message)
+    .transform(Number)
+    .pipe(z.number().min(minimum, message).max(maximum, message));
+  return sentAs(number, { type: 'integer', minimum, maximum, default: initial }).default(initial);
+}
+
+/** One that is true or false; where it is left out, `documented` has what that means. */
+export function queryBoolean(documented: DocumentObject = {}) {
+  const said = z.enum(['true', 'false'], 'must be true or false').transform((text) => text === 'true');
+  return sentAs(said, { type: 'boolean', ...documented });
+}
+
 /** One parameter for each field of the schema that reads the query. */
 export function queryParameters(schema: z.ZodObject): DocumentObject[] {
   const { properties = {}, required = [] } = documented(schema, 'input');

@@ -11,7 +11,7 @@ import { OutcomeDays, outcomeDays } from '../history/outcomes.js';
 import type { Caller, CallerRoute, GuardedOperation } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
-import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter, queryInteger, queryParameters } from '../http/openapi.js';
 import type { RouteName } from '../http/router.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
@@ -162,15 +162,7 @@ export async function actorOf(
 
 const Id = z.uuid();
 const TEXT_CHARACTERS = 255;
-
-function pageNumber(maximum: number, initial: number) {
-  const text = z
-    .string()
-    .regex(/^\d{1,6}$/, `must be a whole number from 0 to ${maximum}`)
-    .transform(Number)
-    .pipe(z.number().max(maximum, `must be at most ${maximum}`));
-  return sentAs(text, { type: 'integer', minimum: 0, maximum, default: initial }).default(initial);
-}
+const PAGE_MAX = 100_000;
 
 const Query = z.strictObject({
   q: z
@@ -179,7 +171,7 @@ const Query = z.strictObject({
     .regex(/^\P{Cc}*$/u, 'must not have control characters')
     .default('')
     .describe('A part of the address or the name, or the id'),
-  page: pageNumber(100_000, 0).describe('From 0.'),
+  page: queryInteger(0, PAGE_MAX, 0).describe('From 0.'),
 });
 const PAGE_ACCOUNTS = 50;
 

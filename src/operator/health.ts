@@ -54,7 +54,7 @@ export function createSignatureUpdate({ onDone, onChange, now, command }: Update
   function end(state: 'done' | 'failed'): void {
     if (child === null) return;
     child = null;
-    set({ ...view, state, endedAt: wireTime(new Date(now())) });
+    set({ ...view, state, endedAt: wireTime(now()) });
     if (state === 'done') onDone();
   }
 
@@ -63,7 +63,7 @@ export function createSignatureUpdate({ onDone, onChange, now, command }: Update
     /** False: one is running already. */
     start(): boolean {
       if (child !== null) return false;
-      set({ state: 'running', startedAt: wireTime(new Date(now())), endedAt: null, lines: [] });
+      set({ state: 'running', startedAt: wireTime(now()), endedAt: null, lines: [] });
       const started = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
       child = started;
       for (const stream of [started.stdout, started.stderr]) stream.setEncoding('utf8').on('data', hear);

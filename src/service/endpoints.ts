@@ -97,7 +97,7 @@ function securityRoute(contact: string): Route {
       errors: [],
     },
     handle() {
-      const expires = wireDay(new Date(Date.now() + CONTACT_DAYS * DAY_MS));
+      const expires = wireDay(Date.now() + CONTACT_DAYS * DAY_MS);
       const body = `Contact: ${contact}\nExpires: ${expires}T00:00:00Z\n`;
       return { status: 200, body, contentType: 'text/plain; charset=utf-8' };
     },
@@ -175,7 +175,7 @@ function describeReload(reload: ReloadState): Reload {
     case 'running':
       return { status: 'running', percent: Math.round(reload.progress * 100) };
     case 'failed':
-      return { status: 'failed', message: reload.message, at: wireTime(new Date(reload.failedAt * 1000)) };
+      return { status: 'failed', message: reload.message, at: wireTime(reload.failedAt * 1000) };
   }
 }
 
@@ -189,7 +189,7 @@ function ages({
     dailyBuiltAt === null ? null : Math.max(0, Math.floor((Date.now() / 1000 - dailyBuiltAt) / 3600));
   return {
     version,
-    built: signaturesBuiltAt === null ? null : wireTime(new Date(signaturesBuiltAt * 1000)),
+    built: signaturesBuiltAt === null ? null : wireTime(signaturesBuiltAt * 1000),
     dailyAgeHours,
   };
 }

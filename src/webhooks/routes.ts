@@ -5,7 +5,7 @@ import { Failure } from '../errors.js';
 import type { CallerRoute, GuardedOperation, KeyRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
-import { jsonAnswer, jsonBody, pathParameter, queryParameters } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter, queryInteger, queryParameters } from '../http/openapi.js';
 import type { Method, PathParameters } from '../http/router.js';
 import type { Reply } from '../http/wire.js';
 import { timeId } from '../ids.js';
@@ -52,13 +52,7 @@ const deliveryQuery = z.strictObject({
     .enum(['waiting', 'delivered', 'failed'], { error: 'must be waiting, delivered or failed' })
     .optional()
     .describe('Default: all.'),
-  limit: z
-    .string()
-    .regex(/^\d{1,3}$/, `must be 1 to ${PAGE_MAX}`)
-    .transform(Number)
-    .pipe(z.number().min(1).max(PAGE_MAX))
-    .default(50)
-    .describe(`1 to ${PAGE_MAX}.`),
+  limit: queryInteger(1, PAGE_MAX, 50).describe('Deliveries of a page.'),
   cursor: z
     .string()
     .regex(/^\d{1,15}$/, 'must be the next of a page before')

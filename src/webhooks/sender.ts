@@ -299,5 +299,5 @@ export function testResult(
 
 /** The body of a delivery. */
 export function messageOf(event: string, scan: ShownScan, view: z.infer<typeof ScanView>): string {
-  return JSON.stringify({ type: event, timestamp: wireTime(new Date(scan.lastUpdateMs)), data: view });
+  return JSON.stringify({ type: event, timestamp: wireTime(scan.lastUpdateMs), data: view });
 }

@@ -4,12 +4,10 @@ import { readFileSync } from 'node:fs';
 import { constants, getPriority, setPriority } from 'node:os';
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
-import type { ThreadUrgency } from '../../cores.js';
 import { scanWorkerPath } from '../../paths.js';
 import { processAddon } from '../../process-addon.js';
 import { contentType } from '../clamav/addon.js';
 import { serving } from '../engine.js';
-import type { BellRope } from './bell.js';
 import { NO_SLOT, ServingRing, wakeThread } from './ring.js';
 import {
   type EngineWork,
@@ -21,7 +19,6 @@ import {
   type RingMemory,
   ringMemory,
   THREAD_ID,
-  type ThreadSettings,
   type ThreadStart,
   type ToThread,
 } from './task.js';
@@ -35,14 +32,7 @@ const LOW_NICE = 10;
 /** The thread then says that there is nothing to scan with. */
 const NO_WORK: EngineWork = { nativeEpoch: null, rules: null };
 
-export interface ThreadSlotOptions {
-  /** In the file of what is being scanned. */
-  readonly place: number;
-  readonly bell: BellRope;
-  readonly settings: ThreadSettings;
-  readonly urgency: ThreadUrgency;
-  /** It is confined when it starts, not at its first scan. */
-  readonly isConfinedAhead: boolean;
+export interface ThreadSlotOptions extends Omit<ThreadStart, 'ring' | 'port'> {
   readonly onExit: (slot: ThreadSlot) => void;
 }
 
@@ -73,11 +63,11 @@ export class ThreadSlot {
   #messages = 0;
 
   /** Throws where the kernel refuses a thread at once: there is no memory or no process number for it. */
-  constructor({ place, bell, settings, urgency, isConfinedAhead, onExit }: ThreadSlotOptions) {
+  constructor({ onExit, ...given }: ThreadSlotOptions) {
     const ring = new SharedArrayBuffer(RING_BYTES);
     const { port1, port2 } = new MessageChannel();
-    const start: ThreadStart = { settings, ring, bell, port: port2, place, urgency, isConfinedAhead };
-    this.place = place;
+    const start: ThreadStart = { ...given, ring, port: port2 };
+    this.place = given.place;
     this.#port = port1;
     this.#memory = ringMemory(ring);
     this.#ring = new ServingRing(this.#memory.words);

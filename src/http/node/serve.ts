@@ -171,7 +171,7 @@ function openConnection(socket: Socket, onRequest: (wire: Wire) => void): NodeCo
       return;
     }
     requests.active = null;
-    // After a chunked body also where it was answered before its end: framing.ts says why.
+    // After a chunked body also where it was answered before its end: ../wire.ts says why.
     if (closes || 'transfer-encoding' in active.request.headers) {
       endSoon(parts);
       return;

@@ -19,6 +19,7 @@ import {
   assertNotEncoded,
   MalformedMultipart,
   MultipartParser,
+  mediaTypeOf,
   parsePartHeaders,
   readBoundary,
 } from './multipart-parser.js';
@@ -158,11 +159,13 @@ export function openReader(exchange: Exchange, target: FormTarget, takes: Taken)
   const { headers } = exchange;
   if (headers.has('content-encoding')) assertNotEncoded(headers);
   const query = exchange.query === '' || takes !== 'all' ? NO_QUERY : readQuery(exchange, ScanQuery);
+  const contentType = headers.get('content-type');
+  const type = mediaTypeOf(contentType ?? '');
   if (takes === 'urls') {
-    if (mediaTypeOf(headers) !== 'application/json') throw new Failure('jsonExpected');
+    if (type !== 'application/json') throw new Failure('jsonExpected');
     return new UrlReader(readObject, new RequestOptions());
   }
-  const boundary = readBoundary(headers.get('content-type'));
+  const boundary = readBoundary(contentType);
   // Libraries for large uploads send a file in pieces, each as a request of its own with its place in the file (RFC 9110 section 14.4).
   if (headers.has('content-range')) {
     const problem = 'the request has a Content-Range';
@@ -174,16 +177,11 @@ export function openReader(exchange: Exchange, target: FormTarget, takes: Taken)
     if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a form has it in its part');
     return new MultipartReader(boundary, target, options);
   }
-  const type = mediaTypeOf(headers);
   if (takes === 'files' || !MEDIA_TYPE.test(type)) throw new Failure('unsupportedMediaType');
   const read = TEXTS.get(type);
   if (read === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target, options);
   if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a URL has its own');
   return new UrlReader(read, options ?? new RequestOptions());
-}
-
-function mediaTypeOf(headers: Exchange['headers']): string {
-  return headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
 function saidBeside(metadataHeader: string | undefined, query: ScanQuery): RequestOptions {

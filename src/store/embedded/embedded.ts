@@ -281,7 +281,7 @@ async function moveDatabase(from: number, into: string, { folders, account, log 
 }
 
 async function pour(older: string, socketDirectory: string): Promise<void> {
-  // For a socket's path, as in connection.ts; under our process id it is there for our children too.
+  // For a socket's path, as in server.ts; under our process id it is there for our children too.
   const descriptor = openSync(socketDirectory, 'r');
   try {
     const at = (port: number, user: string): string[] => {
