@@ -1,6 +1,6 @@
 // Sessions and their refresh tokens: one row per sign-in, asked for on every request. What is not in Postgres is not signed in, at once and
 // on every node. A refresh token has 256 random bits, is kept as its SHA-256, and works once; a used one that is shown again ends its session.
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
@@ -19,6 +19,12 @@ const USER_AGENT_CHARACTERS = 255;
 export interface SignInClient {
   readonly userAgent: string;
   readonly ipAddress: string;
+}
+
+/** Which session it is, and whose. */
+export interface SessionOf {
+  readonly userId: string;
+  readonly sessionId: string;
 }
 
 export interface StartedSession {
@@ -80,7 +86,7 @@ export async function startSession(
 /** Whose live session it is, with the plan and the role of this moment; null when it is none of that user. One query over two primary keys. */
 export async function findSession(
   sql: Queries,
-  { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
+  { userId, sessionId }: SessionOf,
   nowMs: number,
 ): Promise<{ readonly caller: Caller; readonly lastUseIsOld: boolean } | null> {
   const [row] = await sql<(Pick<UserRow, 'plan' | 'own_limit' | 'role'> & { last_use: Date; two_factor: boolean })[]>`
@@ -180,10 +186,7 @@ export function newToken(): { readonly token: string; readonly hash: Buffer } {
 export const isToken = (text: string): boolean => TOKEN.test(text);
 
 /** Whose token it is or was, of a session that has not been ended; null: nobody's. */
-export async function ownerOfToken(
-  sql: Queries,
-  token: string,
-): Promise<{ readonly userId: string; readonly sessionId: string } | null> {
+export async function ownerOfToken(sql: Queries, token: string): Promise<SessionOf | null> {
   const [row] = await sql<{ id: string; user_id: string }[]>`
     SELECT s.id, s.user_id FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id WHERE r.hash = ${hashOf(token)}`;
   return row === undefined ? null : { userId: row.user_id, sessionId: row.id };
@@ -243,4 +246,4 @@ async function refuse(
 }
 
 /** It has random bits enough: no salt is needed. */
-export const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
+export const hashOf = (token: string): Buffer => hash('sha256', token, 'buffer');

@@ -13,7 +13,7 @@ import type { Route } from '../http/router.js';
 import type { Reply } from '../http/wire.js';
 import { recentTable } from '../recent-table.js';
 import type { Sql } from '../store/postgres.js';
-import type { Who } from '../waiting/limiter.js';
+import type { Who } from '../waiting/turns.js';
 import { fromHere, REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies, tokenOf } from './authenticate.js';
 import type { AccountParts } from './parts.js';
 import { acceptCode } from './protection.js';
@@ -22,6 +22,7 @@ import {
   isToken,
   ownerOfToken,
   refreshSession,
+  type SessionOf,
   type SignInClient,
   type StartedSession,
   startSession,
@@ -229,7 +230,7 @@ interface SignInRouteParts
   readonly registration: 'open' | 'closed';
   readonly passwordMail: boolean;
   /** A used refresh token was shown again: by a thief, or by the user whose token was stolen. */
-  readonly onReuse: (session: { readonly userId: string; readonly sessionId: string }) => void;
+  readonly onReuse: (session: SessionOf) => void;
 }
 
 /** For so long it is remembered that a refresh token is nobody's. */

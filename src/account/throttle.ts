@@ -1,7 +1,7 @@
 // Throttling of sign-ins, registrations, guesses and changes of keys: leaky buckets in Postgres, so that all nodes count together. A
 // subject that was just refused is refused again from memory: however hard somebody tries, Postgres hears of it every few seconds. And people who are not signed in: whose
 // address a request comes from, and what they may ask of the store and of the processor.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
@@ -9,7 +9,7 @@ import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { recentTable } from '../recent-table.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { FairTurns, type TurnLimits, type TurnRules, type Who } from '../waiting/limiter.js';
+import { FairTurns, type TurnLimits, type TurnRules, type Who } from '../waiting/turns.js';
 
 export interface Rule {
   readonly name: string;
@@ -191,7 +191,7 @@ const stepOf = ([{ everyMs }]: Attempt): string => `${everyMs} milliseconds`;
 const keyOf = ([{ name }, ...subject]: Attempt): string => JSON.stringify([name, ...subject]);
 
 /** Hashed: of one size whatever was typed, and no list of addresses. */
-const bucketOf = (attempt: Attempt): Buffer => createHash('sha256').update(keyOf(attempt)).digest();
+const bucketOf = (attempt: Attempt): Buffer => hash('sha256', keyOf(attempt), 'buffer');
 
 /** Turns whose work is refused for this reason, where there is no place to wait for one, or none in time. */
 export function turnsWithin(limits: TurnLimits & Pick<TurnRules, 'leastMs'>, reason: UnavailableReason): FairTurns {
@@ -246,7 +246,7 @@ export function createRemembered<Value extends object | number>(now: () => numbe
 }
 
 /** No secret stays in memory, and how long a comparison takes says nothing of it. */
-const digestOf = (secret: string): string => createHash('sha256').update(secret).digest('base64');
+const digestOf = (secret: string): string => hash('sha256', secret, 'base64');
 
 type IpAddress = ipaddr.IPv4 | ipaddr.IPv6;
 

@@ -17,7 +17,8 @@ import type { Config } from '../config/config.js';
 import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import type { Who } from '../waiting/limiter.js';
+import type { Who } from '../waiting/turns.js';
+import type { SessionOf } from './sessions.js';
 import { createRemembered, turnsWithin } from './throttle.js';
 
 export interface SigningKey {
@@ -143,7 +144,7 @@ function fromRow(row: KeyRow): SigningKey {
 /** Clocks of nodes may differ by so much: for `iat` and `nbf`, never for `exp`. */
 const CLOCK_TOLERANCE_SECONDS = 30;
 export type Verification =
-  | { readonly outcome: 'own'; readonly userId: string; readonly sessionId: string }
+  | ({ readonly outcome: 'own' } & SessionOf)
   /** Email is null unless the issuer says that it is verified. */
   | {
       readonly outcome: 'external';
@@ -380,7 +381,7 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
   }
 
   return {
-    mint: (session: TokenSession): Promise<string> => mint(session, keys.current(), { issuer, now }),
+    mint: (session: SessionOf): Promise<string> => mint(session, keys.current(), { issuer, now }),
     /**
      * Whether it is genuine and in time; whether its session lives is another question. `who` sends it: until it is known to be genuine,
      * its sender is a stranger, who waits for a turn. Throws Failure('unavailable').
@@ -401,7 +402,7 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
       return verification;
     },
     /** The session that a token of ours is of, where that was found out before; null: it must be verified. */
-    recall(token: string): TokenSession | null {
+    recall(token: string): SessionOf | null {
       const recalled = recall(token);
       return recalled?.outcome === 'own' ? recalled : null;
     },
@@ -410,13 +411,8 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
   };
 }
 
-interface TokenSession {
-  readonly userId: string;
-  readonly sessionId: string;
-}
-
 async function mint(
-  { userId, sessionId }: TokenSession,
+  { userId, sessionId }: SessionOf,
   { id, privateKey }: ReturnType<SigningKeys['current']>,
   { issuer, now }: Pick<TokenOptions, 'issuer' | 'now'>,
 ): Promise<string> {

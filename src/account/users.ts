@@ -12,7 +12,7 @@ import { codeOf } from '../error-text.js';
 import { Failure } from '../errors.js';
 import type { Caller } from '../http/caller.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
-import type { Who } from '../waiting/limiter.js';
+import type { Who } from '../waiting/turns.js';
 import { within } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { createKey } from './keys.js';

@@ -271,12 +271,18 @@ export async function* walk(paths: readonly string[]): AsyncGenerator<Entry> {
       yield { kind: 'input', path };
       continue;
     }
-    const found = await attempt(() => stat(path));
-    if (!found.ok) yield { kind: 'failed', path, reason: found.reason };
-    else if (found.value.isDirectory()) yield* walkFolder(path);
-    else if (found.value.isFile()) yield { kind: 'file', path, sizeBytes: found.value.size, followLink: true };
-    else yield { kind: 'failed', path, reason: `neither a file nor a folder, but ${kindOf(found.value)}` };
+    yield* entriesAt(path, true);
   }
+}
+
+async function* entriesAt(path: Buffer, followLink: boolean): AsyncGenerator<Entry> {
+  const found = await attempt(() => (followLink ? stat(path) : lstat(path)));
+  if (!found.ok) yield { kind: 'failed', path, reason: found.reason };
+  else if (found.value.isDirectory()) yield* walkFolder(path);
+  else if (found.value.isFile()) yield { kind: 'file', path, sizeBytes: found.value.size, followLink };
+  else if (followLink)
+    yield { kind: 'failed', path, reason: `neither a file nor a folder, but ${kindOf(found.value)}` };
+  else yield { kind: 'skipped', path, reason: kindOf(found.value) };
 }
 
 async function* walkFolder(folder: Buffer): AsyncGenerator<Entry> {
@@ -285,14 +291,7 @@ async function* walkFolder(folder: Buffer): AsyncGenerator<Entry> {
     yield { kind: 'failed', path: folder, reason: listed.reason };
     return;
   }
-  for (const name of listed.value.sort(Buffer.compare)) {
-    const path = join(folder, name);
-    const found = await attempt(() => lstat(path));
-    if (!found.ok) yield { kind: 'failed', path, reason: found.reason };
-    else if (found.value.isDirectory()) yield* walkFolder(path);
-    else if (found.value.isFile()) yield { kind: 'file', path, sizeBytes: found.value.size, followLink: false };
-    else yield { kind: 'skipped', path, reason: kindOf(found.value) };
-  }
+  for (const name of listed.value.sort(Buffer.compare)) yield* entriesAt(join(folder, name), false);
 }
 
 function join(folder: Buffer, name: Buffer): Buffer {

@@ -5,7 +5,7 @@ import { isIP } from 'node:net';
 import { codeOf } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
 import { ORIGIN_ADDRESSES, ORIGIN_DNS_MS, ORIGIN_DNS_TRIES, ORIGIN_DNS_TRY_MS, REDIRECTS_MAX } from '../limits.js';
-import { Shares } from '../waiting/limiter.js';
+import { Shares } from '../waiting/turns.js';
 import { type Deadline, startDeadline } from '../waiting/within.js';
 import type { Guard, GuardedUrl } from './guard.js';
 import {

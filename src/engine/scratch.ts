@@ -1,6 +1,6 @@
 // The engine's temporary folder: in memory where the machine has room for it, and of this process alone. Its name says of which one, so that others know when
 // that is gone. They remove it then, if it belongs to our user, by descriptor and never through a link.
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import {
   closeSync,
   constants,
@@ -136,7 +136,7 @@ function isSilent(signs: SignsOfLife, path: string, { mtimeMs }: Stats, silenceM
 function pidNamespace(): string {
   try {
     const facts = [readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'), readlinkSync('/proc/self/ns/pid')];
-    return createHash('sha256').update(facts.join(' ')).digest('hex').slice(0, 12);
+    return hash('sha256', facts.join(' ')).slice(0, 12);
   } catch {
     return randomBytes(6).toString('hex');
   }

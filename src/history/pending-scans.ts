@@ -4,7 +4,7 @@ import type { ScanPolicy } from '../engine/verdict.js';
 import { Unavailable } from '../errors.js';
 import type { Fragment, Sql, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
-import { Shares } from '../waiting/limiter.js';
+import { Shares } from '../waiting/turns.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
 import type { Filters } from './stats.js';
 

@@ -10,7 +10,7 @@ import { csvAnswer, jsonAnswer, pathParameter, queryParameters } from '../http/o
 import { csvPieces, csvReply } from '../http/wire.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
-import { Shares } from '../waiting/limiter.js';
+import { Shares } from '../waiting/turns.js';
 import { wireTime } from '../wire-text.js';
 import type { History } from './history.js';
 import type { PendingScans, ScanWaits } from './pending-scans.js';

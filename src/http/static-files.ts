@@ -1,5 +1,5 @@
 // Files that are served as they lie in a folder: read once, kept in memory with their compressed forms, and with the answers that they will be.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
 import type { Reply } from './wire.js';
@@ -64,7 +64,7 @@ interface FormOptions {
 }
 
 function prepare(body: Uint8Array, { contentType, coding, headers }: FormOptions): Form {
-  const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, ETAG_CHARACTERS)}"`;
+  const etag = `"${hash('sha256', body, 'base64url').slice(0, ETAG_CHARACTERS)}"`;
   const common = { ETag: etag, Vary: 'Accept-Encoding', ...headers };
   const ofContent = coding === null ? common : { ...common, 'Content-Encoding': coding };
   return {

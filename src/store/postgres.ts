@@ -1,17 +1,16 @@
 // Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out. Migrations are ordered sections of SQL files, a
 // file for each subject. Each is applied once in a transaction of its own, even when several processes start at once. Numbers may be left out: a branch has its own before it is merged.
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
-import { performance } from 'node:perf_hooks';
 import postgres from 'postgres';
 import { databasePlaceOf } from '../config/store-places.js';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import { migrationsDirectory } from '../paths.js';
-import { within } from '../waiting/within.js';
+import { sharedFor, within } from '../waiting/within.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/server.js';
 import {
   createConnections,
@@ -63,6 +62,7 @@ const CONNECT_TIMEOUT_SECONDS = 10;
 /** Between two attempts to connect: the driver would wait for up to 20 seconds after a database has come back. */
 const RECONNECT_SECONDS = 0.25;
 const PING_TIMEOUT_MS = 2_000;
+const PING_SHARED_MS = 1_000;
 const CLOSE_TIMEOUT_SECONDS = 5;
 /** Of migrations: one may take hours, and a process that starts beside it waits for it. */
 const MIGRATION_MS = 24 * 3_600_000;
@@ -113,7 +113,7 @@ async function handOut(
     requests: (who) => createSql(template, requests, who, guarded),
     admission: urgent,
     pages: (who) => createSql(template, pages, who),
-    ping: createPing(async () => {
+    ping: sharedFor(PING_SHARED_MS, async () => {
       await within(urgent`SELECT 1`, PING_TIMEOUT_MS);
     }),
     async close() {
@@ -166,23 +166,6 @@ function driverOf(url: string, options: DriverOptions): Driver {
     // What was thrown may quote the URL.
     throw new StoreError('DATABASE_URL is not a URL that the Postgres driver can read');
   }
-}
-
-const AGE_MS = 1_000;
-
-/** Returns what shares one answer of `ask` for a second after it was asked, and for as long as it isn't there. */
-export function createPing(ask: () => Promise<void>, now: () => number = () => performance.now()): () => Promise<void> {
-  let latest: { readonly askedAt: number; readonly answer: Promise<void> } | null = null;
-  let isWaiting = false;
-  return () => {
-    if (latest !== null && (isWaiting || now() - latest.askedAt < AGE_MS)) return latest.answer;
-    isWaiting = true;
-    const answer = ask().finally(() => {
-      isWaiting = false;
-    });
-    latest = { askedAt: now(), answer };
-    return answer;
-  };
 }
 
 /** What the driver says of the place. */
@@ -264,9 +247,7 @@ async function missingOf(sql: Queries, migrations: readonly Migration[], upTo: n
 /** The same for two databases whose tables are the same: those of that version. Default: the newest. */
 export function schemaOf(upTo = Infinity): string {
   const applied = readMigrations(migrationsDirectory).filter(({ version }) => version <= upTo);
-  return createHash('sha256')
-    .update(applied.map(({ version, checksum }) => `${version}${checksum}`).join(' '))
-    .digest('hex');
+  return hash('sha256', applied.map(({ version, checksum }) => `${version}${checksum}`).join(' '));
 }
 
 /** Which version has these tables; null: none that this Sluice knows. */
@@ -337,7 +318,7 @@ function sectionsOf(file: string, text: string): Migration[] {
     return {
       version: Number.parseInt(name, 10),
       name,
-      checksum: createHash('sha256').update(own).digest('hex'),
+      checksum: hash('sha256', own),
       text: own,
     };
   });

@@ -11,7 +11,7 @@
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
 import { Unavailable } from '../errors.js';
-import { FairTurns, type TurnLimits } from '../waiting/limiter.js';
+import { FairTurns, type TurnLimits } from '../waiting/turns.js';
 import { endsWithin, later, NoAnswer, within } from '../waiting/within.js';
 
 /** The driver with a single connection. */

@@ -137,6 +137,27 @@ export function oneAtATime<Result>(ask: () => Promise<Result>): () => Promise<Re
   };
 }
 
+/**
+ * Who asks while there is no answer, or within so long after it was asked for, has the same one. `now`: milliseconds that only grow.
+ */
+export function sharedFor<Result>(
+  keptMs: number,
+  ask: () => Promise<Result>,
+  now = (): number => performance.now(),
+): () => Promise<Result> {
+  let latest: { readonly askedMs: number; readonly answer: Promise<Result> } | null = null;
+  let isWaiting = false;
+  return () => {
+    if (latest !== null && (isWaiting || now() - latest.askedMs < keptMs)) return latest.answer;
+    isWaiting = true;
+    const answer = ask().finally(() => {
+      isWaiting = false;
+    });
+    latest = { askedMs: now(), answer };
+    return answer;
+  };
+}
+
 /** A promise, and what settles it. */
 export function later<T = void>() {
   let resolve: (value: T) => void = () => undefined;

@@ -3,7 +3,7 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Sql, SqlOf } from '../store/postgres.js';
-import { within } from '../waiting/within.js';
+import { sharedFor, within } from '../waiting/within.js';
 
 export interface Delivery {
   readonly number: number;
@@ -221,14 +221,7 @@ export type OutboxLook = () => Promise<OutboxState | null>;
 
 /** For metrics and readiness: what waits, and whether it waits because of us. */
 export function createOutboxLook(sql: Sql): OutboxLook {
-  let asked: Promise<OutboxState | null> | null = null;
-  let askedMs = 0;
-  return () => {
-    if (asked !== null && performance.now() - askedMs < REMEMBERED_MS) return asked;
-    askedMs = performance.now();
-    asked = within(outboxState(sql), ANSWER_MS).catch(() => null);
-    return asked;
-  };
+  return sharedFor(REMEMBERED_MS, () => within(outboxState(sql), ANSWER_MS).catch(() => null));
 }
 
 export const EVENTS = ['scan.completed', 'scan.infected', 'scan.failed'] as const;

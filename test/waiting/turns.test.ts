@@ -1,7 +1,7 @@
 // Turns at something that is bounded: who has the next one, who is refused, and that nobody's work gets lost.
 import { mock } from 'node:test';
 import t from 'tap';
-import { FairTurns, type TurnRules, type Who } from '../../src/waiting/limiter.js';
+import { FairTurns, type TurnRules, type Who } from '../../src/waiting/turns.js';
 import { deferred } from '../fixtures/deferred.js';
 
 const rules: TurnRules = {

@@ -1,5 +1,5 @@
 // The ClamAV engine: libclamav with the databases of the folders, and the operator's YARA rules beside it.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { messageOfError } from '../../error-text.js';
 import { dailyBuiltAt } from '../databases.js';
@@ -166,9 +166,9 @@ async function rulesBeside({ directories, warn }: BuildOrder): Promise<LoadedRul
 /** Of the rules that serve: the files on disk may be newer by now. */
 function rulesIdentity(rules: LoadedRules | null): readonly string[] | null {
   if (rules === null) return null;
-  return [rules.engineVersion, createHash('sha256').update(new Uint8Array(rules.set.text)).digest('hex')];
+  return [rules.engineVersion, hash('sha256', new Uint8Array(rules.set.text))];
 }
 
 function identityOf(facts: readonly unknown[]): string {
-  return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
+  return hash('sha256', JSON.stringify(facts));
 }

@@ -1,6 +1,6 @@
 // A scan that is answered once for its Idempotency-Key. Answers are kept in Postgres for a day: one request of an account with a key is under way at a time, on all nodes, and those that come meanwhile wait for
 // it. The first request scans and its answer is kept; the same request again is compared by its bytes, and answered the same.
-import { createHash, type Hash } from 'node:crypto';
+import { createHash, type Hash, hash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { v4 as uuidv4 } from 'uuid';
 import { z } from 'zod';
@@ -8,7 +8,7 @@ import { Failure, Unavailable } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { failureReply, headOf, type Reply } from '../../http/wire.js';
 import type { Queries, SqlOf } from '../../store/postgres.js';
-import { Shares } from '../../waiting/limiter.js';
+import { Shares } from '../../waiting/turns.js';
 import { assertWithin } from '../content.js';
 import type { ScanParts } from '../scan.js';
 import { asFailure } from './body-reader.js';
@@ -41,7 +41,7 @@ function fingerprintOf({ sha256, url, filename, metadata, policySaid }: Sent): s
   // The name of a URL's content comes from the URL.
   const parts = url === null ? ['file', sha256, filename, metadata] : ['url', url, metadata];
   if (policySaid !== '') parts.push(policySaid);
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+  return hash('sha256', JSON.stringify(parts));
 }
 
 /** The claim of the first one, and what becomes of it. */
@@ -248,7 +248,7 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
   return {
     /** Waits for a request that is under way, as long as `isGone` says no. Throws Failure `unavailable`. */
     async claim(userId: string, key: string, isGone: () => boolean): Promise<Claimed> {
-      const claim = { userId, claimId: uuidv4(), keyHash: createHash('sha256').update(key).digest() };
+      const claim = { userId, claimId: uuidv4(), keyHash: hash('sha256', key, 'buffer') };
       const untilMs = performance.now() + WAIT_MS;
       let found = await ask(claim);
       if (found !== null) return found;

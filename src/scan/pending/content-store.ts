@@ -9,7 +9,7 @@ import { Unavailable } from '../../errors.js';
 import { ARRIVING_CONTENTS, ARRIVING_WAITING } from '../../limits.js';
 import { isGone, makeFolder } from '../../paths.js';
 import { type Release, tryLock } from '../../store/data-lock.js';
-import { FairTurns, Shares } from '../../waiting/limiter.js';
+import { FairTurns, Shares } from '../../waiting/turns.js';
 import { NoAnswer, within } from '../../waiting/within.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
 

@@ -1,13 +1,14 @@
-// One ping for all callers within a second: its answer, its failure, and the wait for it.
+// One question for all who ask within a second, as for whether the database answers: its answer, its failure, and the wait for it.
 import t from 'tap';
-import { createPing } from '../../src/store/postgres.js';
+import { sharedFor } from '../../src/waiting/within.js';
 
 t.test('all who ask while there is no answer, and for a second after it was asked for, share it', async (t) => {
   const answers: (() => void)[] = [];
   let nowMs = 0;
-  const ping = createPing(
+  const ping = sharedFor(
+    1_000,
     () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         answers.push(resolve);
       }),
     () => nowMs,
@@ -32,7 +33,7 @@ t.test('all who ask while there is no answer, and for a second after it was aske
 
 t.test('a failure is shared as an answer is, and asked about again', async (t) => {
   let asked = 0;
-  const ping = createPing(async () => {
+  const ping = sharedFor(1_000, async () => {
     asked += 1;
     throw new Error('away');
   });
