@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { createKey } from '../src/account/keys.js';
-import { createUser } from '../src/account/users.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { hashOfKey } from '../src/store/keys.js';
 import { openPostgres } from '../src/store/postgres.js';
 import { admissionNodePath } from '../test/fixtures/admission-node-path.js';
+import { newUser } from '../test/fixtures/new-user.js';
 import { startPostgres } from '../test/fixtures/postgres.js';
 import { startRedis, startRedisCluster } from '../test/fixtures/redis.js';
 import { API_KEY, startServer } from '../test/fixtures/server.js';
@@ -39,14 +39,8 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`);
 /** Three processes take units of one user as fast as they can; the hour ends in the middle. Whether each hour gave exactly its limit. */
 async function race(redisUrl: string, databaseUrl: string, name: string): Promise<boolean> {
   const postgres = await openPostgres({ kind: 'url', url: databaseUrl });
-  const user = await createUser(postgres.sql, {
-    email: `${name}@bench.example`,
-    name,
-    passwordHash: null,
-    plan: 'FREE',
-  });
-  if (user.outcome !== 'created') throw new Error('The address is free');
-  const { value } = await createKey(postgres.sql, { userId: user.userId, name });
+  const userId = await newUser(postgres.sql, `${name}@bench.example`);
+  const { value } = await createKey(postgres.sql, { userId, name });
   await postgres.close();
   // The processes' hour ends some seconds from now, whatever the clock says.
   const untilHour = 3600 - (Math.floor(Date.now() / 1000) % 3600);

@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { deflateSync } from 'node:zlib';
 import { zip } from '../test/fixtures/archives.js';
+import { generator, type Random } from '../test/fixtures/random.js';
 import type { FileSet } from './files.js';
 
 const MIB = 1024 * 1024;
@@ -18,19 +19,6 @@ const ARCHIVE_BYTES = 9 * MIB;
 const MEMBER_LINES = 4_000;
 const MEMBER_BYTES = 512 * 1024;
 const ARCHIVES = 3;
-
-type Random = () => number;
-
-/** Mulberry32: the same numbers on every machine. */
-function randomFrom(seed: number): Random {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 function wordsFrom(random: Random): readonly string[] {
   const letter = (): string => String.fromCharCode(97 + Math.floor(random() * 26));
@@ -114,8 +102,8 @@ export interface LargeFiles extends FileSet {
 export async function makeLargeFiles(kind: LargeKind, folder: string): Promise<LargeFiles> {
   const contents =
     kind === 'pdf'
-      ? DOCUMENT_BYTES.map((bytes, index) => documentOf(bytes, randomFrom(index + 1)))
-      : Array.from({ length: ARCHIVES }, (_, index) => archiveOf(ARCHIVE_BYTES, randomFrom(100 + index)));
+      ? DOCUMENT_BYTES.map((bytes, index) => documentOf(bytes, generator(index + 1)))
+      : Array.from({ length: ARCHIVES }, (_, index) => archiveOf(ARCHIVE_BYTES, generator(100 + index)));
   const paths = contents.map((_, index) => join(folder, `large-${index}.${kind}`));
   for (const [index, path] of paths.entries()) await writeFile(path, contents[index] ?? '');
   const listPath = join(folder, `large-${kind}.list`);

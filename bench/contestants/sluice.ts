@@ -2,11 +2,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, open, readFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mainPath } from '../../src/paths.js';
+import { freePort } from '../../test/fixtures/free-port.js';
 import { startPostgres } from '../../test/fixtures/postgres.js';
 import { startRedis } from '../../test/fixtures/redis.js';
 import { compile, loadProgram } from '../compile.js';
@@ -248,18 +248,4 @@ async function isReady(port: number): Promise<boolean> {
 async function readyProcesses(logPath: string): Promise<number> {
   const log = await readFile(logPath, 'utf8');
   return Math.min(...['listening', 'signatures loaded'].map((message) => log.split(`"msg":"${message}"`).length - 1));
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => {
-        if (address === null || typeof address === 'string') reject(new Error('no free port'));
-        else resolve(address.port);
-      });
-    });
-  });
 }

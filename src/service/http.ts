@@ -1,3 +1,4 @@
+// HTTP of the service: all that is served put together, the server that is listened to and stopped in order, and what a new process does before its first request.
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { openDashboard } from '../account/dashboard.js';

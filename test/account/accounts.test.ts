@@ -7,6 +7,7 @@ import { plansOf } from '../../src/config/plans.js';
 import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
+import { newUser } from '../fixtures/new-user.js';
 import { makeTransactionsRepeatable, onEachStore, open, type Tap } from '../fixtures/stores.js';
 
 const plans = plansOf(
@@ -23,12 +24,6 @@ const everything = {
   apiKey: '0123456789abcdef0123456789abcdef',
   plan: 'FREE',
 };
-
-async function newUser(sql: Sql, email: string, plan = 'FREE'): Promise<string> {
-  const user = await createUser(sql, { email, name: 'Somebody', passwordHash: null, plan });
-  if (user.outcome !== 'created') throw new Error('The address is free');
-  return user.userId;
-}
 
 function accessTo(t: Tap, sql: Sql) {
   const store = createTestAdmissions({ load: createKeyLoader(sql, plans), clock: Date.now });
@@ -73,7 +68,10 @@ onEachStore(async (t, store) => {
 
   t.test('a plan that the configuration no longer has counts as the smallest one', async (t) => {
     const { sql } = await open(t, await store.target(t));
-    const { value } = await createKey(sql, { userId: await newUser(sql, 'ada@example.com', 'GONE'), name: 'one' });
+    const { value } = await createKey(sql, {
+      userId: await newUser(sql, 'ada@example.com', { plan: 'GONE' }),
+      name: 'one',
+    });
     const found = await createKeyLoader(sql, plans)([hashOfKey(value)]);
     t.match(found.get(hashOfKey(value)), { hourlyLimit: 50 });
   });

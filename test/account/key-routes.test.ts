@@ -5,7 +5,8 @@ import { rules } from '../../src/account/throttle.js';
 import { createKeyLoader } from '../../src/admission/key-owners.js';
 import { Unavailable } from '../../src/errors.js';
 import { hashOfKey } from '../../src/store/keys.js';
-import { newUser, plans, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
+import { plans, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
+import { newUser } from '../fixtures/new-user.js';
 import type { Answer } from '../fixtures/sign-in.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 

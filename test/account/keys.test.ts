@@ -1,7 +1,7 @@
 // What is stored and shown of keys, on each store.
 import fc from 'fast-check';
 import { createKey, listKeys } from '../../src/account/keys.js';
-import { newUser } from '../fixtures/dashboard.js';
+import { newUser } from '../fixtures/new-user.js';
 import { onEachStore, open } from '../fixtures/stores.js';
 
 onEachStore(async (t, store) => {

@@ -2,7 +2,8 @@
 import { startSession } from '../../src/account/sessions.js';
 import { passwordHashOf, verifyPassword } from '../../src/account/users.js';
 import type { Sql } from '../../src/store/postgres.js';
-import { newUser, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
+import { startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
+import { newUser } from '../fixtures/new-user.js';
 import { type Answer, ask } from '../fixtures/sign-in.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 
@@ -29,7 +30,7 @@ async function sessionsOf(sql: Sql, userId: string): Promise<string[]> {
 onEachStore(async (t, store) => {
   t.test('what is shown, and a name that is changed without a password', async (t) => {
     const { sql } = await open(t, await store.target(t));
-    const ada = await newUser(sql, 'ada@example.com', PASSWORD);
+    const ada = await newUser(sql, 'ada@example.com', { password: PASSWORD });
     const dashboard = await startDashboard(t, { sql });
     const before = await dashboard.ask(ada, 'GET', '/web/users/me');
     const creationDate = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/;
@@ -44,7 +45,7 @@ onEachStore(async (t, store) => {
 
   t.test('what a change refuses, field by field, and then changes nothing', async (t) => {
     const { sql } = await open(t, await store.target(t));
-    const ada = await newUser(sql, 'ada@example.com', PASSWORD);
+    const ada = await newUser(sql, 'ada@example.com', { password: PASSWORD });
     const passwordless = await newUser(sql, 'sso@example.com');
     const dashboard = await startDashboard(t, { sql });
     const before = [...(await sql`SELECT * FROM users ORDER BY id`)];
@@ -88,8 +89,8 @@ onEachStore(async (t, store) => {
     const target = await store.target(t);
     await makeTransactionsRepeatable((await open(t, target)).sql);
     const { sql } = await open(t, target);
-    const ada = await newUser(sql, 'ada@example.com', PASSWORD);
-    const eve = await newUser(sql, 'eve@example.com', PASSWORD);
+    const ada = await newUser(sql, 'ada@example.com', { password: PASSWORD });
+    const eve = await newUser(sql, 'eve@example.com', { password: PASSWORD });
     const dashboard = await startDashboard(t, { sql });
     const taken = { status: 409, body: { error: 'Conflict', message: 'email: this address has an account' } };
     const toHers = { email: ' ADA@Example.COM ', currentPassword: PASSWORD, name: 'Ada' };
@@ -105,8 +106,8 @@ onEachStore(async (t, store) => {
 
   t.test('a new password ends the other sessions of that user, and the old one is good for nothing', async (t) => {
     const { sql } = await open(t, await store.target(t));
-    const ada = await newUser(sql, 'ada@example.com', PASSWORD);
-    const eve = await newUser(sql, 'eve@example.com', PASSWORD);
+    const ada = await newUser(sql, 'ada@example.com', { password: PASSWORD });
+    const eve = await newUser(sql, 'eve@example.com', { password: PASSWORD });
     const dashboard = await startDashboard(t, { sql });
     const mine = await session(sql, ada);
     for (let other = 0; other < 3; other += 1) await session(sql, ada);
@@ -127,7 +128,7 @@ onEachStore(async (t, store) => {
     const target = await store.target(t);
     await makeTransactionsRepeatable((await open(t, target)).sql);
     const { sql } = await open(t, target);
-    const ada = await newUser(sql, 'ada@example.com', PASSWORD);
+    const ada = await newUser(sql, 'ada@example.com', { password: PASSWORD });
     const dashboard = await startDashboard(t, { sql });
     const sessions = [await session(sql, ada), await session(sql, ada), await session(sql, ada)];
     const answers = await Promise.all(
@@ -143,7 +144,7 @@ onEachStore(async (t, store) => {
 
   t.test('guesses of the current password are counted by session, right ones are not', async (t) => {
     const { sql } = await open(t, await store.target(t));
-    const ada = await newUser(sql, 'ada@example.com', PASSWORD);
+    const ada = await newUser(sql, 'ada@example.com', { password: PASSWORD });
     const NOON = Date.UTC(2026, 0, 2, 12);
     let now = NOON;
     const dashboard = await startDashboard(t, { sql, now: () => now });
@@ -172,7 +173,7 @@ onEachStore(async (t, store) => {
 
   t.test('without Postgres both routes are a 503', async (t) => {
     const { sql, requests, close } = await open(t, await store.target(t));
-    const ada = await newUser(sql, 'ada@example.com', PASSWORD);
+    const ada = await newUser(sql, 'ada@example.com', { password: PASSWORD });
     const dashboard = await startDashboard(t, { sql: requests('test') });
     await close();
     t.equal((await dashboard.ask(ada, 'GET', '/web/users/me')).status, 503);

@@ -1,18 +1,18 @@
 // Admission, one suite for the ledger in memory, in Redis and in Redis Cluster: exact, by the hour, and up to date with what changes.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { HOURS_KEPT, type KeyRecord, type Ledger } from '../../src/admission/admission.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 import { until } from '../fixtures/until.js';
-import { keysOf, type LedgerAt, newUser, nodesAt, onEachLedger, outcomes, SOON_MS, type Subtest } from './harness.js';
+import { keysOf, type LedgerAt, newUserId, nodesAt, onEachLedger, outcomes, SOON_MS } from './harness.js';
 
 const HOUR_MS = 3_600_000;
 
-async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
+async function suite(t: Test, ledgerAt: LedgerAt): Promise<void> {
   const node = nodesAt(t, ledgerAt);
 
   t.test('a thousand at once at a limit of a hundred: exactly a hundred, over all keys of the user', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const [hash, other] = keysOf(userId);
     const { store } = node(async (keyHash) => ({ userId, keyId: keyHash, hourlyLimit: 100 }));
     const asked = Array.from({ length: 1000 }, (_, index) => {
@@ -33,7 +33,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   });
 
   t.test('the window is the UTC hour, and a refund goes back into its own', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const [hash] = keysOf(userId);
     const { store, clock } = node(async () => ({ userId, keyId: 'key', hourlyLimit: 2 }));
     const reset = (SOON_MS - 5 * 60_000 + HOUR_MS) / 1000;
@@ -68,7 +68,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   });
 
   t.test('a clock that is hours ahead or behind for a while, and is set right, finds its counts', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const [hash] = keysOf(userId);
     const { store, clock } = node(async () => ({ userId, keyId: 'key', hourlyLimit: 20 }));
     for (let unit = 0; unit < 3; unit += 1) await store.admit(hash);
@@ -83,7 +83,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   t.test(
     'a unit that came back stays so, for a node that was not there and after the ledger has lost it',
     async (t) => {
-      const userId = newUser();
+      const userId = newUserId();
       const [hash] = keysOf(userId);
       const find = async () => ({ userId, keyId: 'key', hourlyLimit: 10 });
       const { store, hours, clock } = node(find);
@@ -104,7 +104,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   );
 
   t.test('a plan that changes counts at once, up and down', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const [hash] = keysOf(userId);
     let hourlyLimit = 2;
     const { store } = node(async () => ({ userId, keyId: 'key', hourlyLimit }));
@@ -120,7 +120,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   });
 
   t.test('what another process did to a key or its plan, telling nobody, arrives', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const [hash] = keysOf(userId);
     let found: KeyRecord | null = { userId, keyId: 'key', hourlyLimit: 5 };
     const { store, clock } = node(async () => found);
@@ -140,7 +140,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
         [2, 5],
         [5, 2],
       ] as const) {
-        const [byKey, signedIn] = [newUser(), newUser()];
+        const [byKey, signedIn] = [newUserId(), newUserId()];
         const [hash] = keysOf(byKey);
         const clock = { nowMs: SOON_MS };
         const ledger = ledgerAt(() => clock.nowMs);
@@ -164,7 +164,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   );
 
   t.test('a limit that has come down below what is used admits nobody, by a key and who is signed in', async (t) => {
-    const [byKey, signedIn] = [newUser(), newUser()];
+    const [byKey, signedIn] = [newUserId(), newUserId()];
     const [hash] = keysOf(byKey);
     const clock = { nowMs: SOON_MS };
     const ledger = ledgerAt(() => clock.nowMs);
@@ -182,7 +182,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   });
 
   t.test('what a caller said of the limit before it changed is not filled in after it', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const clock = { nowMs: SOON_MS };
     const now = () => clock.nowMs;
     const ledger = ledgerAt(now);
@@ -194,7 +194,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   });
 
   t.test('a key that was refused works the moment it is there', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const [hash] = keysOf(userId);
     let found: KeyRecord | null = null;
     const { store } = node(async () => found);
@@ -204,7 +204,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   });
 
   t.test('without Postgres known keys go on, and others get a 503', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const [hash, other] = keysOf(userId);
     let isAway = false;
     const { store, clock } = node(async (keyHash) => {
@@ -223,7 +223,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
   });
 
   t.test('a count goes on from the one in Postgres when the ledger has lost its own', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const [hash] = keysOf(userId);
     const { store, hours, clock } = node(async () => ({ userId, keyId: 'key', hourlyLimit: 10 }));
     for (let unit = 0; unit < 4; unit += 1) await store.admit(hash);

@@ -1,12 +1,11 @@
 // What the suites of admission share: users and keys of a test's own, nodes at a ledger, and each kind of ledger in turn.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { Admission, AdmissionStore, KeyRecord, Ledger } from '../../src/admission/admission.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { openRedis } from '../../src/store/redis/redis.js';
 import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 import { patient, startRedis, startRedisCluster } from '../fixtures/redis.js';
 
-export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 /** The clock is that of the ledger too. */
 export type LedgerAt = (clock: () => number) => Ledger;
 
@@ -15,7 +14,7 @@ export const SOON_MS = Date.UTC(2026, 10, 21, 12, 5);
 let users = 0;
 
 /** Every test has a user of its own: Redis is one for all of them. */
-export function newUser(): string {
+export function newUserId(): string {
   users += 1;
   return `00000000-0000-7000-8000-${String(users).padStart(12, '0')}`;
 }
@@ -41,7 +40,7 @@ export interface TestNode {
 export type Find = (keyHash: string) => Promise<KeyRecord | null>;
 
 /** Makes nodes at that kind of ledger, or at the one that is given. */
-export function nodesAt(t: Subtest, ledgerAt: LedgerAt) {
+export function nodesAt(t: Test, ledgerAt: LedgerAt) {
   return (find: Find, clock = { nowMs: SOON_MS }, ledger?: Ledger, kept?: TestNode['hours']): TestNode => {
     const now = () => clock.nowMs;
     const hours = kept ?? createHours(now);
@@ -52,18 +51,16 @@ export function nodesAt(t: Subtest, ledgerAt: LedgerAt) {
 }
 
 /** The suite in memory, in Redis, and in a cluster of which every master has a part. */
-export function onEachLedger(suite: (t: Subtest, ledgerAt: LedgerAt) => Promise<void>): void {
+export function onEachLedger(suite: (t: Test, ledgerAt: LedgerAt) => Promise<void>): void {
   t.test('in memory', async (t) => suite(t, (clock) => createTestLedger(clock)));
 
   t.test('in Redis', async (t) => {
-    const server = await startRedis();
-    t.teardown(() => server.stop());
+    const server = await startRedis({ t });
     await onRedis(t, server.url, suite);
   });
 
   t.test('in Redis Cluster', async (t) => {
-    const cluster = await startRedisCluster();
-    t.teardown(() => cluster.stop());
+    const cluster = await startRedisCluster({ t });
     await onRedis(t, cluster.url, suite);
     const sizes = await Promise.all(cluster.masters.map(({ client }) => client.dbsize()));
     t.ok(
@@ -73,7 +70,7 @@ export function onEachLedger(suite: (t: Subtest, ledgerAt: LedgerAt) => Promise<
   });
 }
 
-async function onRedis(t: Subtest, url: string, suite: (t: Subtest, ledgerAt: LedgerAt) => Promise<void>) {
+async function onRedis(t: Test, url: string, suite: (t: Test, ledgerAt: LedgerAt) => Promise<void>) {
   const redis = await openRedis({
     url,
     onReturn: async () => undefined,

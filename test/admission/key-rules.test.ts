@@ -1,16 +1,17 @@
 // What a key may of what its account may, one suite for each ledger: until when, how much an hour, for what; changed at once, without a ledger too.
+import type { Test } from 'tap';
 import type { KeyRecord, Ledger } from '../../src/admission/admission.js';
 import { KEY_SCOPES, type KeyLimits, rulesOf } from '../../src/config/plans.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { createTestLedger } from '../fixtures/accounts.js';
-import { keysOf, type LedgerAt, newUser, nodesAt, onEachLedger, outcomes, SOON_MS, type Subtest } from './harness.js';
+import { keysOf, type LedgerAt, newUserId, nodesAt, onEachLedger, outcomes, SOON_MS } from './harness.js';
 
 const free: KeyLimits = { expiresAtSeconds: null, hourlyLimit: null, scopes: KEY_SCOPES };
 const SOON_SECONDS = SOON_MS / 1000;
 
 /** Postgres with a key that may less, and one of the same user that may all. */
 function keysWith(limits: Partial<KeyLimits>, hourlyLimit = 100) {
-  const userId = newUser();
+  const userId = newUserId();
   const [bounded, unbounded] = keysOf(userId);
   const known = { limits: { ...free, ...limits } };
   const keyId = userId.replace('8000', '9000');
@@ -21,7 +22,7 @@ function keysWith(limits: Partial<KeyLimits>, hourlyLimit = 100) {
   return { userId, keyId, bounded, unbounded, known, find };
 }
 
-async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
+async function suite(t: Test, ledgerAt: LedgerAt): Promise<void> {
   const node = nodesAt(t, ledgerAt);
 
   t.test(

@@ -1,9 +1,10 @@
 // Admission while a key ends or a limit is set, in every order of the steps: for the ledger in memory, in Redis and in Redis Cluster.
+import type { Test } from 'tap';
 import { type Admission, type KeyRecord, type Ledger, RECORD_KEYS_MAX } from '../../src/admission/admission.js';
 import { everyOrder, type Gate } from '../fixtures/orders.js';
-import { keysOf, type LedgerAt, newUser, nodesAt, onEachLedger, outcomes, SOON_MS, type Subtest } from './harness.js';
+import { keysOf, type LedgerAt, newUserId, nodesAt, onEachLedger, outcomes, SOON_MS } from './harness.js';
 
-async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
+async function suite(t: Test, ledgerAt: LedgerAt): Promise<void> {
   const node = nodesAt(t, ledgerAt);
 
   /**
@@ -11,7 +12,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
    * may be old on arrival.
    */
   function gatedNode(gate: Gate, hourlyLimit: number) {
-    const userId = newUser();
+    const userId = newUserId();
     const [keyHash, otherHash] = keysOf(userId);
     const clock = { nowMs: SOON_MS };
     const postgres: { record: KeyRecord | null } = { record: { userId, keyId: 'key', hourlyLimit } };

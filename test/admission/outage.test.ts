@@ -15,8 +15,7 @@ import { planOf } from '../fixtures/plans.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { until } from '../fixtures/until.js';
 
-const server = await startPostgres();
-t.teardown(() => server.stop());
+const server = await startPostgres({ t });
 const store = await openPostgres({ kind: 'url', url: await server.database() });
 t.teardown(() => store.close());
 await createRowStore(store.sql)([rowAt(Date.now())]);

@@ -1,19 +1,12 @@
 // The hour in Postgres, on both stores: counted exactly there while the ledger is away, and never below what the ledger has counted.
-import { createUser } from '../../src/account/users.js';
 import type { Count, QuotaHour } from '../../src/admission/admission.js';
 import { createQuotaHours, type QuotaHours } from '../../src/admission/quota-hours.js';
 import { createQuotaMirror, createRefusals } from '../../src/admission/quota-mirror.js';
-import type { Sql } from '../../src/store/postgres.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { REMEMBERED_MAX } from '../fixtures/accounts.js';
+import { newUser } from '../fixtures/new-user.js';
 import { onEachStore, open, type Tap } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
-
-async function newUser(sql: Sql, email = 'ada@example.com'): Promise<string> {
-  const user = await createUser(sql, { email, name: 'Somebody', passwordHash: null, plan: 'FREE' });
-  if (user.outcome !== 'created') throw new Error('The address is free');
-  return user.userId;
-}
 
 const nobody = '00000000-0000-7000-8000-000000000000';
 

@@ -2,13 +2,13 @@
 import { hashOfKey } from '../../src/store/keys.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { createHours } from '../fixtures/accounts.js';
-import { newUser, nodesAt, onEachLedger, SOON_MS } from './harness.js';
+import { newUserId, nodesAt, onEachLedger, SOON_MS } from './harness.js';
 
 const HOUR_SECONDS = 3600;
 
 onEachLedger(async (t, ledgerAt) => {
   t.test('what was taken is seen, and looking takes nothing', async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const { store, clock } = nodesAt(t, ledgerAt)(async () => null);
     const user = { userId, hourlyLimit: 3 };
     const resetEpochSeconds = SOON_MS / 1000 - ((SOON_MS / 1000) % HOUR_SECONDS) + HOUR_SECONDS;
@@ -25,7 +25,7 @@ onEachLedger(async (t, ledgerAt) => {
   });
 
   t.test("while the ledger is away the look is at what Postgres knows, in the hour of Postgres's clock", async (t) => {
-    const userId = newUser();
+    const userId = newUserId();
     const away = (): never => {
       throw new StoreAway(new Error(hashOfKey('')));
     };

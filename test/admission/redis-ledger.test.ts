@@ -1,6 +1,5 @@
 // What the ledger leaves in Redis: nothing without an end, no record without a bound, no flood when many things change at once.
 import t from 'tap';
-import { createUser } from '../../src/account/users.js';
 import { HOURS_KEPT, type Ledger, RECORD_KEYS_MAX } from '../../src/admission/admission.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createRedisLedger, raiseScript, revokeScript } from '../../src/admission/redis-ledger.js';
@@ -8,11 +7,11 @@ import { reconcileLedger } from '../../src/service/stores.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import type { Script } from '../../src/store/redis/redis.js';
 import { openRedis } from '../../src/store/redis/redis.js';
+import { newUser } from '../fixtures/new-user.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { patient, startRedis } from '../fixtures/redis.js';
 
-const server = await startRedis();
-t.teardown(() => server.stop());
+const server = await startRedis({ t });
 const redis = await openRedis({
   url: server.url,
   onReturn: async () => undefined,
@@ -88,13 +87,10 @@ t.test('a record stays small whatever is ended in its life', async (t) => {
 t.test(
   'a Redis that returns gets what ended in two days, the last first, and then what Postgres counted, in bounds',
   async (t) => {
-    const postgres = await startPostgres();
-    t.teardown(() => postgres.stop());
+    const postgres = await startPostgres({ t });
     const { sql, close } = await openPostgres({ kind: 'url', url: await postgres.database() });
     t.teardown(() => close());
-    const user = await createUser(sql, { email: 'ada@example.com', name: '', passwordHash: null, plan: 'FREE' });
-    if (user.outcome !== 'created') throw new Error('The address is free');
-    const { userId } = user;
+    const userId = await newUser(sql);
     await sql`
     INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix, revoked_at)
     SELECT gen_random_uuid(), ${userId}, 'n', sha256(n::text::bytea), 'aaaa', 'aaaa', now() - n * interval '1 minute'

@@ -6,8 +6,7 @@ import { startRedis } from '../fixtures/redis.js';
 import { until } from '../fixtures/until.js';
 
 t.test('a Redis that is back is not used before who uses it is ready for that', async (t) => {
-  const server = await startRedis();
-  t.teardown(() => server.stop());
+  const server = await startRedis({ t });
   let getReady: () => void = () => undefined;
   let isFirst = true;
   let asked: () => void = () => undefined;

@@ -98,8 +98,7 @@ t.test(
 );
 
 t.test('what is sent while a connection is away fails, and the connection is usable afterwards', async (t) => {
-  const server = await startRedis();
-  t.teardown(() => server.stop());
+  const server = await startRedis({ t });
   const client = clientOf(server.url);
   t.teardown(() => client.disconnect());
   // Nothing is connected yet: there is no stream to hold back.

@@ -1,7 +1,6 @@
 // Whether Redis or Postgres counts, of processes that stand still, were idle, have just begun or lose one of the two, and after a clock that was set back.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { createKey } from '../../src/account/keys.js';
-import { createUser } from '../../src/account/users.js';
 import type { KeyRecord, Ledger, LedgerAnswer } from '../../src/admission/admission.js';
 import { createAdmissions } from '../../src/admission/admissions.js';
 import { createLookups } from '../../src/admission/key-owners.js';
@@ -13,13 +12,11 @@ import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { later } from '../../src/waiting/within.js';
 import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
+import { newUser } from '../fixtures/new-user.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { until } from '../fixtures/until.js';
 
-type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
-
-const server = await startPostgres();
-t.teardown(() => server.stop());
+const server = await startPostgres({ t });
 
 const taken: LedgerAnswer = {
   kind: 'taken',
@@ -31,14 +28,14 @@ const taken: LedgerAnswer = {
   nowSeconds: 0,
 };
 
-async function database(t: Subtest) {
+async function database(t: Test) {
   const store = await openPostgres({ kind: 'url', url: await server.database() });
   t.teardown(() => store.close());
   return store;
 }
 
 /** A process over a ledger that takes a unit whenever it is asked, or as `take` says. */
-function processOf(t: Subtest, sql: Sql, { take = async () => taken, ...parts }: Partial<TurnParts & Ledger> = {}) {
+function processOf(t: Test, sql: Sql, { take = async () => taken, ...parts }: Partial<TurnParts & Ledger> = {}) {
   const problems: string[] = [];
   let reconciliations = 0;
   const ledger: Ledger = { ...createTestLedger(Date.now), take, look: async () => null };
@@ -194,9 +191,7 @@ for (const { name, end } of [
 ]) {
   t.test(`a key gets its own unit back when the account's can't be taken: ${name}`, async (t) => {
     const { sql } = await database(t);
-    const user = await createUser(sql, { email: 'ada@example.com', name: 'Ada', passwordHash: null, plan: 'FREE' });
-    if (user.outcome !== 'created') throw new Error('The address is free');
-    const { userId } = user;
+    const userId = await newUser(sql);
     const { keyId } = await createKey(sql, { userId, name: 'one' });
     const hours = createQuotaHours(sql, true);
     const switching: QuotaHours = {

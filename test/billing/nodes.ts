@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { createUser } from '../../src/account/users.js';
 import { type Billing, createBilling } from '../../src/billing/billing.js';
 import { createBillingRoutes, createWebhookRoute } from '../../src/billing/route.js';
 import { plansOf } from '../../src/config/plans.js';
@@ -16,6 +15,7 @@ import type { Log } from '../../src/log.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres, type PostgresTarget, type Sql } from '../../src/store/postgres.js';
 import { seedMigrated } from '../fixtures/embedded-template.js';
+import { newUser } from '../fixtures/new-user.js';
 import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
 import {
   type FakeStripe,
@@ -177,10 +177,7 @@ async function createWorld({
     },
     async user(plan = 'FREE') {
       users += 1;
-      const email = `buyer${users}@example.org`;
-      const made = await createUser(sql, { email, name: 'Buyer', passwordHash: null, plan });
-      if (made.outcome !== 'created') throw new Error('The address is new');
-      return made.userId;
+      return await newUser(sql, `buyer${users}@example.org`, { plan });
     },
     async planOf(userId) {
       const [row] = await sql<{ plan: string }[]>`SELECT plan FROM users WHERE id = ${userId}`;

@@ -53,8 +53,7 @@ t.test('on Postgres', async (t) => {
   const sluice: Run = (env, args, input = '') =>
     input === '' ? commands.run(env, args) : runProcess(env, args, input);
   const json = jsonBy(sluice);
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
+  const postgres = await startPostgres({ t });
   const url = await postgres.database();
   const env = { DATABASE_URL: url };
   const store = await openPostgres({ kind: 'url', url });
@@ -84,8 +83,7 @@ t.test('on Postgres', async (t) => {
   t.test(
     'another password, printed once or from stdin, ends every session at once, and the old one works no more',
     async (t) => {
-      const server = await startServer({ env });
-      t.teardown(() => server.stop());
+      const server = await startServer({ t, env });
       const email = 'eve@example.com';
       const before = await signIn(server.url, email, 'a sentence that I know');
       const printed = await sluice(env, ['user', 'password', ' EVE@example.com']);
@@ -243,8 +241,7 @@ t.test('on Postgres', async (t) => {
   });
 
   t.test('beside running servers with Redis a plan and a revocation count at the next request', async (t) => {
-    const redis = await startRedis();
-    t.teardown(() => redis.stop());
+    const redis = await startRedis({ t });
     const shared = { ...env, REDIS_URL: redis.url };
     const nodes = await Promise.all([startServer({ env: shared }), startServer({ env: shared })]);
     t.teardown(() => Promise.all(nodes.map((node) => node.stop())));
@@ -293,8 +290,7 @@ t.test('on the embedded database', async (t) => {
     await seedMigrated(env.DATA_DIR);
     t.match(await sluice(env, ['user', 'add', 'ada@example.com', '--plan', 'PRO']), { code: 0, stderr: '' });
     const { value, uuid } = await json(env, ['key', 'create', 'ada@example.com', '--name', 'one'], Key);
-    const server = await startServer({ env, directory });
-    t.teardown(() => server.stop());
+    const server = await startServer({ t, env, directory });
     t.equal(await scan(server.url, value), 200);
 
     t.match(await json(env, ['user', 'list'], z.array(User)), [{ email: 'ada@example.com' }]);

@@ -31,8 +31,7 @@ async function scansOf(url: string, filter = ''): Promise<number> {
 t.test('what was there at the backup is there after the restore, and what is no backup makes nothing', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'one.backup');
-  const server = await startServer();
-  t.teardown(() => server.stop());
+  const server = await startServer({ t });
   // Its deliveries are numbered, also behind those that are back.
   const { accessToken } = await signIn(server.url);
   const webhook = { url: 'https://receiver.example/' };
@@ -81,8 +80,7 @@ t.test('what was there at the backup is there after the restore, and what is no 
   t.match(await cliWith(other, 'restore', file, '--data-dir', fresh), { code: 0, text: `with DATA_DIR=${fresh}\n` });
   t.match(await cli('restore', file, '--data-dir', fresh), { code: 2, text: /rows in audit_log already/ });
 
-  const again = await startServer({ directory: folder });
-  t.teardown(() => again.stop());
+  const again = await startServer({ t, directory: folder });
   const answer = await upload(again.url, 'after', { key: API_KEY });
   t.equal(answer.status, 200, 'the key is one');
   t.equal(answer.headers.get('x-ratelimit-limit'), '123456');
@@ -99,8 +97,7 @@ t.test('what was there at the backup is there after the restore, and what is no 
 t.test('a backup of an older version is restored, and brought to this one', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'newer.backup');
-  const server = await startServer();
-  t.teardown(() => server.stop());
+  const server = await startServer({ t });
   t.equal((await upload(server.url, 'before')).status, 200);
   await until(async () => (await scansOf(server.url)) === 1);
   t.equal((await cli('backup', file, '--data-dir', `${server.directory}/data`)).code, 0);
@@ -115,8 +112,7 @@ t.test('a backup of an older version is restored, and brought to this one', asyn
 
   const restored = await cli('restore', join(folder, 'older.backup'), '--data-dir', join(folder, 'data'));
   t.match(restored, { code: 0, text: `${rows} rows are back` });
-  const again = await startServer({ directory: folder });
-  t.teardown(() => again.stop());
+  const again = await startServer({ t, directory: folder });
   t.equal((await upload(again.url, 'after', { key: API_KEY })).status, 200);
   await until(async () => (await scansOf(again.url)) === 2);
 

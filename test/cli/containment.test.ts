@@ -11,10 +11,8 @@ import { steadyScans } from '../fixtures/steady-scans.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
-const postgres = await startPostgres();
-t.teardown(() => postgres.stop());
-const redis = await startRedis();
-t.teardown(() => redis.stop());
+const postgres = await startPostgres({ t });
+const redis = await startRedis({ t });
 const stores = { postgres, redis };
 
 t.test('a scan that hangs is answered at its deadline, others go on, and its process is replaced', async (t) => {

@@ -14,10 +14,8 @@ import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
-const postgres = await startPostgres();
-t.teardown(() => postgres.stop());
-const redis = await startRedis();
-t.teardown(() => redis.stop());
+const postgres = await startPostgres({ t });
+const redis = await startRedis({ t });
 const stores = { postgres, redis };
 
 t.test('replaced on SIGUSR2 again and again, under load, no request fails', async (t) => {

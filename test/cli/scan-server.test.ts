@@ -21,8 +21,7 @@ function scan(t: Test, cwd: string, args: readonly string[], env: Readonly<Recor
 const findings = (text: string): string[] => text.slice(0, text.lastIndexOf('\n\n')).split('\n');
 
 t.test('by a server', async (t) => {
-  const server = await startServer();
-  t.teardown(() => server.stop());
+  const server = await startServer({ t });
   const path = temporaryFolder(t);
   mkdirSync(join(path, 'd'));
   for (let file = 10; file < 40; file += 1) writeFileSync(join(path, 'd', `clean ${file}`), `clean ${file}`);

@@ -107,11 +107,11 @@ t.test('the service is found in ./data and by its folder, beside its server and 
   const directory = temporaryFolder(t);
   const data = join(directory, 'data');
   const server = await startServer({
+    t,
     isSupervised: true,
     directory,
     env: { DATA_DIR: data, BASE_URL: 'https://scan.example.com' },
   });
-  t.teardown(() => server.stop());
   const elsewhere = temporaryFolder(t);
   const listed = { code: 0, stderr: '', stdout: 'admin@sluice.local' };
   t.match(await sluice(directory, {}, 'user', 'list'), listed);
@@ -129,8 +129,7 @@ t.test('status and newer signatures are about the service whose folder it is, on
   const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.Old', 'an old mark') });
   const from = databaseFolder(t, { 'b.ndb': bodySignature('Test.New', 'a new mark') });
   const port = String(await freePort());
-  const server = await startServer({ isSupervised: true, env: { DATA_DIR: data, PORT: port, SIGNATURES_DIR: folder } });
-  t.teardown(() => server.stop());
+  await startServer({ t, isSupervised: true, env: { DATA_DIR: data, PORT: port, SIGNATURES_DIR: folder } });
   const elsewhere = temporaryFolder(t);
   const env = { DATA_DIR: data };
   const running = { code: 0, stdout: /^service {4}ready$.*^signatures other, without/ms };
@@ -166,8 +165,7 @@ t.test('status and newer signatures are about the service whose folder it is, on
 });
 
 t.test('of a service with a database of its own, the data folder has the address and the plans', async (t) => {
-  const database = await startPostgres();
-  t.teardown(() => database.stop());
+  const database = await startPostgres({ t });
   const url = await database.database();
   const elsewhere = temporaryFolder(t);
 
@@ -182,10 +180,10 @@ t.test('of a service with a database of its own, the data folder has the address
   t.same([...(await sql`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`)], []);
 
   const server = await startServer({
+    t,
     isSupervised: true,
     env: { DATABASE_URL: url, PLANS: 'FREE:7,BUSINESS:70', STRIPE_API_BASE: 'http://127.0.0.1:9' },
   });
-  t.teardown(() => server.stop());
   const data = join(server.directory, 'data');
   const added = await sluice(
     elsewhere,

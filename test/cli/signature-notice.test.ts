@@ -42,16 +42,14 @@ t.test(
 );
 
 t.test('without a terminal it is a warning of the log, where there is something to do', async (t) => {
-  const server = await startServer();
-  t.teardown(() => server.stop());
+  const server = await startServer({ t });
   t.match(
     await server.printed(/^(.*the signatures are not enough.*)$/m),
     /"level":40.*"standing":"starter".*signatures update/,
   );
   t.match(await (await fetch(`${server.url}/readyz`)).json(), { signatures: 'starter' });
   const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.Own', 'my mark') });
-  const own = await startServer({ env: { SIGNATURES_DIR: folder } });
-  t.teardown(() => own.stop());
+  const own = await startServer({ t, env: { SIGNATURES_DIR: folder } });
   t.match(await (await fetch(`${own.url}/readyz`)).json(), { signatures: 'other' });
   t.notMatch(own.output(), 'the signatures are not enough');
 });

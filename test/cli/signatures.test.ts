@@ -55,8 +55,7 @@ t.test('status tells files, versions, ages and counts, and that no server answer
 
 t.test('status says what a server has loaded, and when that is something else', async (t) => {
   const folder = databaseFolder(t, { 'a.ndb': OLD });
-  const server = await startServer({ env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' } });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' } });
   const env = { SIGNATURES_DIR: folder, PORT: String(server.port) };
   t.match((await run(t, ['status'], env)).stdout, 'The server has loaded them: 1 signature\n');
   writeFileSync(join(folder, 'a.ndb'), NEW);

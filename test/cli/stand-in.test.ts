@@ -97,8 +97,7 @@ t.test('a build that has nothing to do looks at its stamp alone; a new file make
 });
 
 t.test('only ClamAV, where it is asked for', async (t) => {
-  const server = await startServer({ main, env: { ENGINE: 'clamav' }, untilReady: false });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, main, env: { ENGINE: 'clamav' }, untilReady: false });
   await server.printed(/(the signatures could not be loaded: scans are refused)/);
   const ready = await fetch(`${server.url}/readyz`);
   t.equal(ready.status, 503);
@@ -108,8 +107,7 @@ t.test('only ClamAV, where it is asked for', async (t) => {
 
 // The last one on the bare machine: it gets the addon.
 t.test('it serves by rules alone and says so, until ClamAV is there', async (t) => {
-  const server = await startServer({ isSupervised: true, main, env: { SIGNATURES_POLL_SECONDS: '0' } });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, isSupervised: true, main, env: { SIGNATURES_POLL_SECONDS: '0' } });
   const because = 'The native engine is not built';
   const ready = await fetch(`${server.url}/readyz`);
   t.equal(ready.status, 200);
@@ -153,8 +151,7 @@ t.test('it serves by rules alone and says so, until ClamAV is there', async (t) 
 });
 
 t.test('only YARA-X, where it is asked for: nothing stands in for anything', async (t) => {
-  const server = await startServer({ env: { ENGINE: 'yara' } });
-  t.teardown(() => server.stop());
+  const server = await startServer({ t, env: { ENGINE: 'yara' } });
   t.match(await (await fetch(`${server.url}/readyz`)).json(), { engine: { status: 'ready', engine: 'yara-x' } });
   const answer = await upload(server.url, 'some text');
   t.equal(answer.headers.get('x-scan-notice'), 'raw-content');

@@ -4,10 +4,10 @@ import { createInterface } from 'node:readline';
 import t from 'tap';
 import { z } from 'zod';
 import { createKey } from '../../src/account/keys.js';
-import { createUser } from '../../src/account/users.js';
 import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { admissionNodePath } from '../fixtures/admission-node-path.js';
+import { newUser } from '../fixtures/new-user.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 
@@ -18,16 +18,12 @@ const SECONDS_LEFT = { first: 1800, last: 2 } as const;
 const Counts = z.record(z.string(), z.int());
 
 t.test('clocks 90 s ahead and 90 s behind: each hour gives exactly its limit, and Retry-After is right', async (t) => {
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
-  const redis = await startRedis();
-  t.teardown(() => redis.stop());
+  const postgres = await startPostgres({ t });
+  const redis = await startRedis({ t });
   const url = await postgres.database();
   const { sql, close } = await openPostgres({ kind: 'url', url });
   t.teardown(() => close());
-  const user = await createUser(sql, { email: 'ada@example.com', name: '', passwordHash: null, plan: 'FREE' });
-  if (user.outcome !== 'created') throw new Error('The address is free');
-  const { value } = await createKey(sql, { userId: user.userId, name: 'one' });
+  const { value } = await createKey(sql, { userId: await newUser(sql), name: 'one' });
   const nodes = await Promise.all(
     [90, -90].map(async (skew) => {
       const settings = [redis.url, url, hashOfKey(value), LIMIT, 0, skew].map(String);

@@ -49,8 +49,7 @@ t.test('what a node has accepted that is gone is failed by another one, once', a
   const own = await seen();
   const lost = await add(own?.node_id ?? '', 660_000);
   // A start looks at once. This node's own scan has no content on its disk.
-  const other = await startServer({ env, directory: one.directory });
-  t.teardown(() => other.stop());
+  await startServer({ t, env, directory: one.directory });
   // As after an hour without a database: who lives says so as soon as it is back, and others have looked before.
   await until(async () => (await seen())?.at !== own?.at);
   await sql`UPDATE pending_nodes SET seen_at = now() WHERE node_id = ${back}`;

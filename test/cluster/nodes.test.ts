@@ -12,8 +12,7 @@ import { type UploadAnswer, upload } from '../fixtures/upload.js';
 import { uploadSignedIn } from '../fixtures/web-scans.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
-const postgres = await startPostgres();
-t.teardown(() => postgres.stop());
+const postgres = await startPostgres({ t });
 const plan = { PLANS: 'SMALL:100', BOOTSTRAP_PLAN: 'SMALL' };
 
 /** Requests: with all thousand at once this process is so late with some that the server has given their connections up. */
@@ -25,13 +24,10 @@ async function awayFromTheHour(): Promise<void> {
 }
 
 t.test('a thousand requests by two ways to two nodes get exactly the units that there are', async (t) => {
-  const cluster = await startRedisCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startRedisCluster({ t });
   const env = { ...plan, DATABASE_URL: await postgres.database(), REDIS_URL: cluster.url };
-  const one = await startServer({ env });
-  t.teardown(() => one.stop());
-  const other = await startServer({ env });
-  t.teardown(() => other.stop());
+  const one = await startServer({ t, env });
+  const other = await startServer({ t, env });
   await awayFromTheHour();
   const { accessToken: token } = await signIn(other.url);
   const ask = (index: number): Promise<UploadAnswer> => {
@@ -56,8 +52,7 @@ t.test('a thousand requests by two ways to two nodes get exactly the units that 
 });
 
 t.test('Redis killed and started under load: no request fails, and the limit stays exact', async (t) => {
-  const redis = await startRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startRedis({ t });
   const env = { ...plan, DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
   const servers = [await startServer({ env }), await startServer({ env })];
   t.teardown(() => Promise.all(servers.map((server) => server.stop())));
@@ -97,18 +92,15 @@ t.test('Redis killed and started under load: no request fails, and the limit sta
 t.test('a restart goes on with the hour', async (t) => {
   const env = { ...plan, DATABASE_URL: await postgres.database() };
   await awayFromTheHour();
-  const before = await startServer({ env });
-  t.teardown(() => before.stop());
+  const before = await startServer({ t, env });
   for (let unit = 0; unit < 3; unit += 1) await upload(before.url, 'content');
   await before.stop();
-  const after = await startServer({ env });
-  t.teardown(() => after.stop());
+  const after = await startServer({ t, env });
   t.equal((await upload(after.url, 'content')).headers.get('x-ratelimit-remaining'), '96');
 });
 
 t.test('what one node has scanned, another one with the same signatures knows, and none with others', async (t) => {
-  const redis = await startRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startRedis({ t });
   const stores = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
   const mark = 'a mark that newer signatures know';
   const old = bodySignature('Test.Old', 'some other mark');

@@ -44,10 +44,8 @@ t.test('promtool finds the rules right, and each alert fires in a case of its ow
 });
 
 t.test('every query is answered from a scrape of the server, and the alerts fire when it is not well', async (t) => {
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
-  const server = await startServer({ isSupervised: true, env: { DATABASE_URL: await postgres.database() } });
-  t.teardown(() => server.stop());
+  const postgres = await startPostgres({ t });
+  const server = await startServer({ t, isSupervised: true, env: { DATABASE_URL: await postgres.database() } });
   const target = `127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}`;
   for (const content of ['one', 'one', eicar()]) t.equal((await upload(server.url, content)).status, 200);
   await fetch(`${server.url}/livez`);

@@ -15,8 +15,7 @@ const KILLS = Number(process.env['KILLS'] ?? 4);
 /** Within it the scans below unpack. */
 const LATEST_KILL_MS = 600;
 
-const postgres = await startPostgres();
-t.teardown(() => postgres.stop());
+const postgres = await startPostgres({ t });
 
 /** Engine folders on this machine, of the process. */
 function foldersOf(pid: number): string[] {

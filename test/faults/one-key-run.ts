@@ -2,7 +2,7 @@
 import { Pool } from 'undici';
 import { createKey } from '../../src/account/keys.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
-import { newUser } from '../fixtures/dashboard.js';
+import { newUser } from '../fixtures/new-user.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { scan } from './form.js';

@@ -7,9 +7,9 @@ import { COPY_SCANS, createRowStore, RowCopy } from '../../src/history/rows-to-d
 import type { ScanRow } from '../../src/history/scan-row.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { cutAtCommit } from '../fixtures/cut-at-commit.js';
-import { newUser } from '../fixtures/dashboard.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { BOB, encodeRow, frame, record, rowAt } from '../fixtures/history.js';
+import { newUser } from '../fixtures/new-user.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { openSound } from './journal-harness.js';

@@ -1,7 +1,6 @@
 // A node of the service as Redis sees it: its own connections to a Redis and a Postgres that it shares with others, and one user's key.
-import type t from 'tap';
+import type { Test } from 'tap';
 import { createKey } from '../../src/account/keys.js';
-import { createUser } from '../../src/account/users.js';
 import type { AdmissionStore } from '../../src/admission/admission.js';
 import { createAdmissions } from '../../src/admission/admissions.js';
 import { createKeyLoader, createLookups } from '../../src/admission/key-owners.js';
@@ -13,11 +12,10 @@ import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { openRedis } from '../../src/store/redis/redis.js';
 import { enoughOfTheHour } from '../fixtures/hour.js';
+import { newUser } from '../fixtures/new-user.js';
 import { planOf } from '../fixtures/plans.js';
 import type { PostgresServer } from '../fixtures/postgres.js';
 import { until } from '../fixtures/until.js';
-
-export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 
 export const LIMIT = 100;
 
@@ -27,7 +25,7 @@ export interface NodeOptions {
   readonly reconciles?: boolean;
 }
 
-export async function node(t: Subtest, redisServer: { readonly url: string }, sql: Sql, options: NodeOptions = {}) {
+export async function node(t: Test, redisServer: { readonly url: string }, sql: Sql, options: NodeOptions = {}) {
   const hours = createQuotaHours(sql, true);
   const problems: string[] = [];
   const onProblem = (problem: string): void => void problems.push(problem);
@@ -74,12 +72,10 @@ export async function node(t: Subtest, redisServer: { readonly url: string }, sq
 }
 
 /** A database of its own with one user and his key. */
-export async function setUp(t: Subtest, server: PostgresServer) {
+export async function setUp(t: Test, server: PostgresServer) {
   const { sql, close } = await openPostgres({ kind: 'url', url: await server.database() });
   t.teardown(() => close());
-  const user = await createUser(sql, { email: 'ada@example.com', name: 'Ada', passwordHash: null, plan: 'FREE' });
-  if (user.outcome !== 'created') throw new Error('The address is free');
-  const { userId } = user;
+  const userId = await newUser(sql);
   const key = await createKey(sql, { userId, name: 'one' });
   // A test that reaches over the end of an hour would count two.
   await enoughOfTheHour();

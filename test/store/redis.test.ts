@@ -1,6 +1,6 @@
 // Redis that goes away, stalls, forgets and comes back: keys and quota go on from Postgres, exact, and nobody waits for long.
 import { setTimeout as delay } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { createKey, revokeInPostgres } from '../../src/account/keys.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { hashOfKey } from '../../src/store/keys.js';
@@ -11,11 +11,11 @@ import { patient, type RedisServer, redisPassword, startRedis } from '../fixture
 import { type Relay, startRelay } from '../fixtures/relay.js';
 import { startSilentProxy } from '../fixtures/silent-proxy.js';
 import { until } from '../fixtures/until.js';
-import { asking, askOne, LIMIT, node, type Subtest, setUp } from './redis-node.js';
+import { asking, askOne, LIMIT, node, setUp } from './redis-node.js';
 
 const server = await startPostgres({ t });
 
-async function begin(t: Subtest) {
+async function begin(t: Test) {
   const redis = await startRedis({ t });
   return { ...(await setUp(t, server)), redis };
 }
@@ -232,7 +232,7 @@ t.test(
 );
 
 /** Two nodes, each with a relay to Redis, after 20 admissions. */
-async function twoNodes(t: Subtest) {
+async function twoNodes(t: Test) {
   const { sql, redis, keyHash } = await begin(t);
   const [near, far] = [await startRelay(redis.port), await startRelay(redis.port)];
   const at = ({ port }: Relay) => node(t, { url: `redis://:${redisPassword}@127.0.0.1:${port}` }, sql);
