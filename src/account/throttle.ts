@@ -5,6 +5,7 @@ import { hash } from 'node:crypto';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
+import { type Address, isIn, networkOf } from '../config/networks.js';
 import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { recentTable } from '../recent-table.js';
@@ -248,8 +249,6 @@ export function createRemembered<Value extends object | number>(now: () => numbe
 /** No secret stays in memory, and how long a comparison takes says nothing of it. */
 const digestOf = (secret: string): string => hash('sha256', secret, 'base64');
 
-type IpAddress = ipaddr.IPv4 | ipaddr.IPv6;
-
 /** An entry as some proxies write it: `192.0.2.1:4711`, `[2001:db8::1]:4711`, `[2001:db8::1]`. */
 const WITH_PORT = /^(?:(\d+\.\d+\.\d+\.\d+):\d+|\[([0-9a-f:.]+)\](?::\d+)?)$/i;
 /** An IPv6 customer has a whole network of this size at least. */
@@ -262,9 +261,8 @@ export type AddressOf = (exchange: Pick<Exchange, 'remoteAddress' | 'headers'>) 
  * may be made up. Without trusted proxies it is the connection's. `trusted` are networks in CIDR notation.
  */
 export function createAddressOf(trusted: readonly string[]): AddressOf {
-  const networks = trusted.map((network) => ipaddr.parseCIDR(network));
-  const isTrusted = (address: IpAddress): boolean =>
-    networks.some(([network, bits]) => address.kind() === network.kind() && address.match(network, bits));
+  const networks = trusted.map(networkOf);
+  const isTrusted = (address: Address): boolean => networks.some((network) => isIn(address, network));
 
   return (exchange) => {
     const remoteAddress = exchange.remoteAddress();
@@ -293,7 +291,7 @@ export function throttledAs(address: string): string {
 }
 
 /** IPv4 addresses that IPv6 sockets see as `::ffff:192.0.2.1` become IPv4. The library alone would read `1` and `0x7f.1`, too. */
-function read(text: string): IpAddress | null {
+function read(text: string): Address | null {
   const [, ipv4, ipv6] = WITH_PORT.exec(text) ?? [];
   const bare = ipv4 ?? ipv6 ?? text;
   return isIP(bare) === 0 || bare.includes('%') ? null : ipaddr.process(bare);

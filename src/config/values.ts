@@ -1,9 +1,9 @@
 // The texts that environment variables may have, each read and checked: what is wrong is said without repeating it.
 import { isIP } from 'node:net';
 import { delimiter, resolve } from 'node:path';
-import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseUrl } from '../wire-text.js';
+import { readNetwork } from './networks.js';
 import { databasePlaceOf, redisPlaceOf } from './store-places.js';
 
 export function integer(minimum: number, maximum: number) {
@@ -131,17 +131,9 @@ export function list<Entry>(read: (entry: string) => Entry | undefined, message:
   });
 }
 
-/** A network without bits beyond its prefix: 10.1.2.3/8 may be meant as one host or as sixteen million. */
+/** As it was written. */
 export function network(text: string): string | undefined {
-  const [, address = '', prefix = ''] = /^([^/%]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? [];
-  const version = isIP(address);
-  if (version === 0) return undefined;
-  const bits = version === 4 ? 32 : 128;
-  if (Number(prefix) > bits) return undefined;
-  const bytes = ipaddr.parse(address).toByteArray();
-  const isBeyond = (byte: number, index: number): boolean =>
-    (byte & (0xff >> Math.min(8, Math.max(0, Number(prefix) - index * 8)))) !== 0;
-  return bytes.some(isBeyond) ? undefined : text;
+  return readNetwork(text) === null ? undefined : text;
 }
 
 export function portRange(text: string): readonly [number, number] | undefined {

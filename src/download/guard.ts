@@ -1,8 +1,9 @@
 // Where a URL scan may go: schemes, hostnames, ports and addresses, among them metadata services and the IPv4 addresses that IPv6 carries. Pure: nothing is resolved or
 // dialled here; the download asks for each URL and each address.
-import { isIP, isIPv4 } from 'node:net';
+import { isIPv4 } from 'node:net';
 import { domainToUnicode } from 'node:url';
 import ipaddr from 'ipaddr.js';
+import { type Address, isIn, type Network, networkOf, readAddress } from '../config/networks.js';
 import { parseUrl } from '../wire-text.js';
 
 interface GuardPolicy {
@@ -244,9 +245,6 @@ const servicePorts: readonly number[] = [
 
 const refusedPorts: ReadonlySet<number> = new Set([...browserBlockedPorts, ...servicePorts]);
 
-type ParsedAddress = ipaddr.IPv4 | ipaddr.IPv6;
-type Network = readonly [ParsedAddress, number];
-
 /**
  * Also the few that the registries call globally reachable: an anycast address is answered by whatever is nearest, so from
  * inside a network that is a part of this network; and none of them holds files.
@@ -277,13 +275,13 @@ const special = [
   '2002::/16', // 6to4 (RFC 3056)
   '2620:4f:8000::/48', // direct delegation AS112 anycast (RFC 7534)
   '3fff::/20', // documentation (RFC 9637)
-].map(readNetwork);
+].map(networkOf);
 
 /**
  * Default deny: IANA has handed out nothing for the public outside of it (RFC 4291 section 2.4, RFC 3587). Loopback, link-local, unique local, multicast
  * and all forms of IPv4 lie there.
  */
-const globalUnicastIpv6 = readNetwork('2000::/3');
+const globalUnicastIpv6 = networkOf('2000::/3');
 
 /**
  * Where clouds answer with credentials. Refused even inside a network the operator has opened: a tailnet (100.64.0.0/10) or
@@ -308,13 +306,13 @@ const metadata = [
   'fd00:a9fe:a9fe::1/128', // Akamai
   'fd00:c1::a9fe:a9fe/128', // Oracle Cloud
   'fe80::a9fe:a9fe/128', // OpenStack
-].map(readNetwork);
+].map(networkOf);
 
 /** Returns what says whether an address may be dialled. Throws on a network that isn't CIDR notation, or that has bits beyond its prefix. */
 function createAddressRules(allowNetworks: readonly string[]): (text: string) => boolean {
-  const allowed = allowNetworks.map(readNetwork);
+  const allowed = allowNetworks.map(networkOf);
 
-  function isAllowed(address: ParsedAddress): boolean {
+  function isAllowed(address: Address): boolean {
     if (metadata.some((network) => isIn(address, network))) return false;
     return allowed.some((network) => isIn(address, network)) || isPublic(address);
   }
@@ -325,35 +323,9 @@ function createAddressRules(allowNetworks: readonly string[]): (text: string) =>
   };
 }
 
-function isPublic(address: ParsedAddress): boolean {
+function isPublic(address: Address): boolean {
   if (special.some((network) => isIn(address, network))) return false;
   return address.kind() === 'ipv4' || isIn(address, globalUnicastIpv6);
-}
-
-/** The one strict spelling of IPv4, any of IPv6 (RFC 4291 section 2.2). Zone ids name an interface of ours: refused. */
-function readAddress(text: string): ParsedAddress | null {
-  const version = isIP(text);
-  if (version === 0 || text.includes('%')) return null;
-  // Through the URL parser, which writes hexadecimal groups: ipaddr.js 2.5 takes ::8.8.8.8 for ::ffff:8.8.8.8.
-  return version === 4 ? ipaddr.IPv4.parse(text) : ipaddr.IPv6.parse(new URL(`http://[${text}]`).hostname.slice(1, -1));
-}
-
-function readNetwork(text: string): Network {
-  const [, start, bits] = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? [];
-  const address = start === undefined ? null : readAddress(start);
-  if (address === null) throw new Error(`Not a network in CIDR notation: ${text}`);
-  const prefix = Number(bits);
-  const bytes = address.toByteArray();
-  if (prefix > bytes.length * 8) throw new Error(`The prefix is too long: ${text}`);
-  // 10.1.2.3/8 may be meant as one host or as sixteen million; the operator must say which.
-  if (bytes.some((byte, index) => (byte & (0xff >> Math.min(8, Math.max(0, prefix - index * 8)))) !== 0)) {
-    throw new Error(`The network has bits beyond its prefix: ${text}`);
-  }
-  return [address, prefix];
-}
-
-function isIn(address: ParsedAddress, [start, prefix]: Network): boolean {
-  return address.kind() === start.kind() && address.match(start, prefix);
 }
 
 /** Where a prefix holds an IPv4 address: the places of its four bytes among the sixteen. */
@@ -367,23 +339,23 @@ interface Carrier {
 const LAST = [12, 13, 14, 15] as const;
 
 const carriers: readonly Carrier[] = [
-  { network: readNetwork('::/96'), places: [LAST] },
-  { network: readNetwork('::ffff:0:0/96'), places: [LAST] },
-  { network: readNetwork('::ffff:0:0:0/96'), places: [LAST] },
-  { network: readNetwork('64:ff9b::/96'), places: [LAST] },
+  { network: networkOf('::/96'), places: [LAST] },
+  { network: networkOf('::ffff:0:0/96'), places: [LAST] },
+  { network: networkOf('::ffff:0:0:0/96'), places: [LAST] },
+  { network: networkOf('64:ff9b::/96'), places: [LAST] },
   // RFC 6052 section 2.2. Only its operator knows the length of the prefix (/48, /56, /64, /96), so every place counts. The
   // zeros of the others count as 0.0.0.0, so that opening this range alone opens next to nothing: the safe side of unknown.
-  { network: readNetwork('64:ff9b:1::/48'), places: [[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], LAST] },
-  { network: readNetwork('2002::/16'), places: [[2, 3, 4, 5]] },
-  { network: readNetwork('2001::/32'), places: [[4, 5, 6, 7]] },
-  { network: readNetwork('2001::/32'), places: [LAST], inverted: true },
+  { network: networkOf('64:ff9b:1::/48'), places: [[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], LAST] },
+  { network: networkOf('2002::/16'), places: [[2, 3, 4, 5]] },
+  { network: networkOf('2001::/32'), places: [[4, 5, 6, 7]] },
+  { network: networkOf('2001::/32'), places: [LAST], inverted: true },
 ];
 
 /** :: and ::1 look IPv4-compatible and aren't (RFC 4291 section 2.5.5.1). */
-const notCompatible = readNetwork('::/127');
+const notCompatible = networkOf('::/127');
 
 /** Every IPv4 address inside an IPv6 one. An operator who opens a carrier (NAT64, say) doesn't open what lies behind it. */
-function carriedAddresses(address: ParsedAddress): ipaddr.IPv4[] {
+function carriedAddresses(address: Address): ipaddr.IPv4[] {
   if (address.kind() === 'ipv4' || isIn(address, notCompatible)) return [];
   const bytes = address.toByteArray();
   const carried = carriers
