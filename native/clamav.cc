@@ -261,6 +261,10 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   if (code == CL_VIRUS && !found && name != nullptr) code = CL_CLEAN;
   const bool signature_matched = found && !IsNoMatch(*found);
   const bool lacks_storage = use.LackedStorage();
+  if (use.was_refused()) {
+    alerts.storage_full = true;
+    alerts.filled_by_others = alerts.filled_by_others || use.filled_by_others();
+  }
   const bool storage_failed = listener.storage_failed || alerts.storage_full || lacks_storage;
   if (!signature_matched && storage_failed) code = CL_EWRITE;
   if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;
@@ -268,7 +272,8 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   // What libclamav merely says of its files can be the content's doing, and so can a folder that this scan alone has filled.
   const bool filled_by_others = alerts.storage_full && alerts.filled_by_others;
   const bool is_ours = code == CL_EWRITE && (lacks_storage || listener.lacked_descriptors || filled_by_others);
-  return {code, cl_strerror(code), std::move(found), std::move(alerts.names), is_ours, alerts.type};
+  const char* text = code == CL_EWRITE ? "no room to unpack (SCAN_TEMP_MB)" : cl_strerror(code);
+  return {code, text, std::move(found), std::move(alerts.names), is_ours, alerts.type};
 }
 
 }  // namespace sluice

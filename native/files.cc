@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "allocations.h"
+#include "quota.h"
 #include "tables.h"
 
 namespace sluice::files {
@@ -111,6 +112,17 @@ iconv_t IconvOpen(const char* to, const char* from) {
   return result;
 }
 
+// In the middle of a layer as well: what one member unpacks to may be all that a content may have.
+bool MayWrite(uint64_t bytes) {
+  if (current == nullptr || current->Write(bytes)) return true;
+  errno = ENOSPC;
+  return false;
+}
+ssize_t Write(int descriptor, const void* bytes, size_t count) { return MayWrite(count) ? write(descriptor, bytes, count) : -1; }
+size_t Fwrite(const void* items, size_t size, size_t count, FILE* file) {
+  return file == stderr || MayWrite(static_cast<uint64_t>(size) * count) ? fwrite(items, size, count, file) : 0;
+}
+
 thread_local bool nothing_left = false;
 
 int Feof(FILE* file) { return nothing_left ? 1 : feof_unlocked(file); }
@@ -155,6 +167,8 @@ const std::array kSubstitutes{
     tables::Substitute{"truncate", AddressOf(Checked<&truncate>::Call)},
     tables::Substitute{"tmpfile", AddressOf(Tmpfile)},
     tables::Substitute{"tmpfile64", AddressOf(Tmpfile)},
+    tables::Substitute{"write", AddressOf(Write)},
+    tables::Substitute{"fwrite", AddressOf(Fwrite)},
     tables::Substitute{"socket", AddressOf(Socket)},
     tables::Substitute{"pipe2", AddressOf(Pipe2)},
     tables::Substitute{"iconv_open", AddressOf(IconvOpen)},
@@ -208,6 +222,13 @@ bool Use::Reach(const char* path) {
   }
   folder_.clear();
   return true;
+}
+
+bool Use::Write(uint64_t bytes) {
+  if (quota::Write(bytes)) return true;
+  refused_ = true;
+  filled_by_others_ = filled_by_others_ || quota::OverByOthers() || quota::IsShared();
+  return false;
 }
 
 bool Use::Postpone(const char* path) {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "storage.h"
@@ -38,6 +39,12 @@ class Use {
   // Storage was short when the scan first wanted some, or is short now. False of a scan that has wanted none.
   bool LackedStorage() const;
 
+  // Something was to be written that the bound on the folder has no room for, and whether this scan alone has filled it.
+  bool was_refused() const { return refused_; }
+  bool filled_by_others() const { return filled_by_others_; }
+
+  // Before so many bytes are written to a file. False: there is no room for them.
+  bool Write(uint64_t bytes);
   // Before what follows is asked of the system. False, with errno: it can't be had.
   bool Reach(const char* path);
   // True: the folder is the scan's own, and is made when it is needed.
@@ -53,6 +60,8 @@ class Use {
   bool wanted_;
   bool leaving_ = false;
   bool lacked_ = false;
+  bool refused_ = false;
+  bool filled_by_others_ = false;
 };
 
 }  // namespace sluice::files

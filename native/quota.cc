@@ -30,6 +30,8 @@ constexpr std::chrono::milliseconds kInterval{20};
 constexpr int kRest = 9;
 constexpr int kDeepest = 64;
 constexpr uint64_t kBlock = 512;
+// Files take whole blocks, and more bytes than were written to them.
+constexpr uint64_t kMargin = 16 << 20;
 
 // Never destroyed: the thread outlives the destructors of the process.
 struct State {
@@ -45,6 +47,9 @@ struct State {
   // Of `limit_bytes`, for who doesn't wait for the mutex.
   std::atomic<uint64_t> limit = 0;
   std::atomic<uint64_t> held = 0;
+  // What the last look saw, and what was written since it began.
+  std::atomic<uint64_t> seen = 0;
+  std::atomic<uint64_t> written = 0;
 };
 
 State& TheState() {
@@ -97,14 +102,17 @@ uint64_t BytesBelow(int parent, const char* name, int depth) {
     const uint64_t limit = state.limit_bytes;
     lock.unlock();
     const auto started = Clock::now();
+    const uint64_t written = state.written.load();
     const uint64_t below = BytesBelow(AT_FDCWD, directory.c_str(), 0);
     const uint64_t bytes = below == kUnknown ? kUnknown : below + state.held.load();
     // What isn't known is over the limit: nothing is called clean meanwhile.
     state.unknown.store(bytes == kUnknown);
     state.over.store(bytes == kUnknown || bytes > limit);
-    if (bytes != kUnknown && bytes > 2 * limit) {
+    state.written.fetch_sub(written);
+    if (bytes != kUnknown) state.seen.store(bytes);
+    if (below != kUnknown && below > 2 * limit + kMargin) {
       std::fprintf(stderr, "A scan fills the temporary folder without end: %llu bytes. The process aborts.\n",
-                   static_cast<unsigned long long>(bytes));
+                   static_cast<unsigned long long>(below));
       std::abort();
     }
     std::this_thread::sleep_for(std::max<Clock::duration>(kInterval, (Clock::now() - started) * kRest));
@@ -132,6 +140,13 @@ bool OverByOthers() {
   State& state = TheState();
   std::lock_guard lock(state.mutex);
   return state.over.load() && (state.scans > 1 || state.unknown.load());
+}
+
+bool Write(uint64_t bytes) {
+  State& state = TheState();
+  if (state.over.load(std::memory_order_relaxed)) return false;
+  const uint64_t written = state.written.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  return state.seen.load(std::memory_order_relaxed) + written <= 2 * state.limit.load(std::memory_order_relaxed);
 }
 
 bool Take(uint64_t bytes) {

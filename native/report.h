@@ -91,7 +91,7 @@ struct SecondLook {
 
 struct ScanReport {
   int code;               // cl_error_t
-  const char* code_text;  // cl_strerror, static storage
+  const char* code_text;  // static storage
   std::optional<std::string> virus_name;
   std::vector<std::string> alerts;  // distinct names in the order they were found
   // There is no verdict because storage of our own was short, whatever the content is.

@@ -96,7 +96,9 @@ export async function startEngineExaminer({
 }
 
 function findingOf({ verdict, engine }: Awaited<ReturnType<typeof scanOnce>>): Finding {
-  if (verdict.kind === 'incomplete' || verdict.kind === 'failed') return verdict;
+  if (verdict.kind === 'incomplete') return verdict;
+  // Another file may have filled it.
+  if (verdict.kind === 'failed') return { ...verdict, reason: `${verdict.reason} (SCAN_TEMP_MB, or /dev/shm is full)` };
   const notices = engine === null ? [] : noticesOf(verdict, engine.notice);
   return verdict.kind === 'clean'
     ? { kind: 'clean', notices }

@@ -112,6 +112,20 @@ t.test('SCAN_MAX_SIZE_MB says how large a file may be', async (t) => {
   t.same(lines(await scan(t, path, ['large'], { SCAN_MAX_SIZE_MB: '12' })), ['large: CLEAN']);
 });
 
+t.test('files that unpack to more than SCAN_TEMP_MB have no verdict, and the reason names it', async (t) => {
+  const bomb = (letter: string) =>
+    zip(Array.from({ length: 3 }, (_, at) => ({ name: `${at}`, content: Buffer.alloc(60 * 1024 * 1024, letter) })));
+  const path = folder(t, { 'a.zip': bomb('a'), 'b.zip': bomb('b'), 'c.zip': bomb('c') });
+  const ended = await scan(t, path, ['.'], { SCAN_TEMP_MB: '16', SCAN_THREADS: '2' });
+  t.equal(ended.code, 2, ended.stderr);
+  t.match(
+    lines(ended),
+    ['a', 'b', 'c'].map(
+      (name) => new RegExp(`^\\./${name}\\.zip: (FAILED|INCOMPLETE) .*no room to unpack.*SCAN_TEMP_MB`),
+    ),
+  );
+});
+
 t.test('a missing path and a file that can not be looked at as a whole: exit code 2', async (t) => {
   const path = folder(t, { 'deep.zip': nestedZip(Buffer.from('x'), 40), large: '', clean: 'hello' });
   truncateSync(join(path, 'large'), 200 * 1024 * 1024 + 1);
