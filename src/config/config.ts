@@ -59,12 +59,26 @@ export const BYTES_OF_A_PROCESS = 3 * GIB;
 /** Of the machine's memory, or the container's, for all server processes together; the rest is for the stores and the kernel. */
 const MEMORY_SHARE = 0.8;
 
+/** Of the same, for what scans have unpacked. They may have twice that before the next look; with the share above something is left to the stores. */
+const TEMPORARY_SHARE = 1 / 16;
+
 /** In bytes. */
-function memoryOfServers(): number {
+function memoryOfMachine(): number {
   // What the cgroup allows, 0 where there is no limit (Node takes it from memory.max).
   const allowed = process.constrainedMemory();
-  const available = allowed > 0 && allowed < totalmem() ? allowed : totalmem();
-  return available * MEMORY_SHARE;
+  return allowed > 0 && allowed < totalmem() ? allowed : totalmem();
+}
+
+/** In bytes. */
+const memoryOfServers = (): number => memoryOfMachine() * MEMORY_SHARE;
+
+/** Bytes that scans of one process may have unpacked: two for each thread may be at a content that unpacks to all it may, where there is memory for that. */
+export function temporaryBytes(
+  memoryBytes: number,
+  { processes, scanThreads, maxScanSizeBytes }: { processes: number; scanThreads: number; maxScanSizeBytes: number },
+): number {
+  const share = Math.floor((memoryBytes * TEMPORARY_SHARE) / processes);
+  return Math.max(maxScanSizeBytes, Math.min(2 * scanThreads * maxScanSizeBytes, share));
 }
 
 const PROCESSES_MAX = 64;
@@ -172,8 +186,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     scanLimits: {
       maxScanSizeBytes,
       maxFiles,
-      /** Of all scans together: two for each thread of the set may be at a content that unpacks to all it may. */
-      maxTemporaryBytes: maxTemporaryBytes ?? 2 * scanThreads * maxScanSizeBytes,
+      /** Of all scans together. */
+      maxTemporaryBytes:
+        maxTemporaryBytes ?? temporaryBytes(memoryOfMachine(), { processes, scanThreads, maxScanSizeBytes }),
     },
     plans: plansOf(settings.plans, billing === null ? null : stripePrices),
     /** Null: billing is off. */

@@ -191,7 +191,7 @@ export const table = {
   ),
   maxTemporaryBytes: optional(
     'SCAN_TEMP_MB',
-    'MB that all scans together may have unpacked at one time, from 16; unset: twice SCAN_THREADS times SCAN_MAX_SIZE_MB',
+    'MB that all scans together may have unpacked at one time, from 16; unset: twice SCAN_THREADS times SCAN_MAX_SIZE_MB, and no more than a sixteenth of the memory divided by PROCESSES, but SCAN_MAX_SIZE_MB',
     megabytes(16, 16_777_216),
   ),
   uploadTimeoutMs: initially(

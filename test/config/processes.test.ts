@@ -7,9 +7,11 @@ import {
   type Machine,
   type ProcessChoice,
   THREADS_OF_A_PROCESS,
+  temporaryBytes,
 } from '../../src/config/config.js';
 
-const GIB = 1024 ** 3;
+const MIB = 1024 ** 2;
+const GIB = 1024 * MIB;
 
 interface Case extends ProcessChoice, Partial<Omit<Machine, 'memoryBytes'>> {
   readonly cores: number;
@@ -92,4 +94,21 @@ t.test('more cores, more memory or a Redis never make it fewer', async () => {
     }),
     { numRuns: 2_000 },
   );
+});
+
+t.test('what scans may unpack has room beside the memory of the servers, and one content fits', async (t) => {
+  const sizes = { scanThreads: fc.integer({ min: 1, max: 256 }), processes: fc.integer({ min: 1, max: 64 }) };
+  const contents = fc.integer({ min: 11 * MIB, max: 200 * MIB });
+  const memories = fc.integer({ min: 16 * GIB, max: 1024 * GIB });
+  fc.assert(
+    fc.property(fc.record(sizes), contents, memories, (size, maxScanSizeBytes, memoryBytes) => {
+      const bytes = temporaryBytes(memoryBytes, { ...size, maxScanSizeBytes });
+      if (bytes === maxScanSizeBytes) return true;
+      const isEnough = bytes > maxScanSizeBytes && bytes <= 2 * size.scanThreads * maxScanSizeBytes;
+      return isEnough && size.processes * 2 * bytes + 0.8 * memoryBytes <= 0.95 * memoryBytes;
+    }),
+  );
+  t.equal(temporaryBytes(24 * GIB, { processes: 1, scanThreads: 2, maxScanSizeBytes: 200 * MIB }), 800 * MIB);
+  t.equal(temporaryBytes(6 * GIB, { processes: 1, scanThreads: 32, maxScanSizeBytes: 200 * MIB }), 384 * MIB);
+  t.equal(temporaryBytes(GIB, { processes: 2, scanThreads: 4, maxScanSizeBytes: 200 * MIB }), 200 * MIB);
 });

@@ -264,6 +264,8 @@ t.test(
     // A database that is away ends each start with 69 after a second: five of them in ten seconds, and systemd starts nothing any more.
     t.equal(setting('StartLimitIntervalSec'), '0');
     t.equal(setting('RestartPreventExitStatus'), '78');
+    // The defaults of what is resident and of what is unpacked follow from it: on every machine.
+    t.match(setting('MemoryMax'), /^\d+%$/);
     t.ok(
       Number(setting('TasksMax')) >= 2 * THREADS_FOR_A_CORE * CORES_MOST + OTHER_TASKS,
       'threads of a large machine, twice at a replacement',
