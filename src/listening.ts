@@ -6,6 +6,7 @@ import type { Share } from './door.js';
 import { CLAMD_SOCKET_CONNECTIONS, HANDSHAKE_MS, PIPELINED_AT_ONCE } from './limits.js';
 import { type ListeningSocket, type Peer, type PeerOwner, Peers } from './peers.js';
 import { CoarseTimer, type TimerOwner } from './waiting/coarse-timer.js';
+import type { PutOff } from './waiting/put-off.js';
 import { endsWithin } from './waiting/within.js';
 
 interface ListenerOptions {
@@ -90,7 +91,9 @@ interface Reader {
 }
 
 /** One connection: what has arrived and isn't taken waits here. */
-export abstract class Connection implements TimerOwner {
+export abstract class Connection implements TimerOwner, PutOff {
+  before: PutOff | null = null;
+  behind: PutOff | null = null;
   protected readonly peer: Peer;
   protected readonly timer = new CoarseTimer(this);
   protected abstract readonly parser: Reader;
@@ -155,10 +158,13 @@ export abstract class Connection implements TimerOwner {
 
   #putOff(): void {
     this.#isPutOff = true;
-    setImmediate(() => {
-      this.#isPutOff = false;
-      this.pump();
-    });
+    this.peer.putOff(this);
+  }
+
+  /** For `Peers`. */
+  onTurn(): void {
+    this.#isPutOff = false;
+    this.pump();
   }
 
   onEnd(): void {

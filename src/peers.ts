@@ -3,6 +3,7 @@ import { closeSync } from 'node:fs';
 import { type Acceptance, Door, type Share } from './door.js';
 import { type ProcessAddon, processAddon } from './process-addon.js';
 import { type InLine, Line } from './waiting/line.js';
+import { type PutOff, PutOffTurns } from './waiting/put-off.js';
 
 export type Way = 'unix' | 'tcp';
 
@@ -117,6 +118,11 @@ export class Peer implements InLine<Peer> {
   close(): void {
     this.#isAtEnd = true;
     this.end();
+  }
+
+  /** It has had its turn. */
+  putOff(work: PutOff): void {
+    this.#peers.putOff(work);
   }
 
   /** What has not gone out never does. `onClose` follows, and is not called from here. */
@@ -241,6 +247,7 @@ export class Peers {
   #poller: number | null = null;
   readonly #events: Uint32Array = new Uint32Array(2 * EVENTS);
   readonly #toRead: Line<Peer> = new Line();
+  readonly #putOff = new PutOffTurns();
   readonly #toSend: Peer[] = [];
   readonly #toClose: Peer[] = [];
   #isTurnEnding = false;
@@ -363,6 +370,10 @@ export class Peers {
       this.#toRead.remove(peer);
       peer.read();
     });
+  }
+
+  putOff(work: PutOff): void {
+    this.#putOff.add(work);
   }
 
   sendLater(peer: Peer): void {
