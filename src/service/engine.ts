@@ -6,7 +6,7 @@ import type { Engine, SignatureEvent, SignatureState } from '../engine/engine.js
 import { loadSignatures, type Signatures } from '../engine/signatures.js';
 import { ScanPool } from '../engine/threads/pool.js';
 import { findSandbox } from '../engine/threads/sandbox.js';
-import type { Log } from '../log.js';
+import { type Log, seldom } from '../log.js';
 import { endsWithin } from '../waiting/within.js';
 
 export type StartedEngine = Awaited<ReturnType<typeof startEngine>>;
@@ -57,6 +57,7 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
     encryptedArchives: config.encryptedArchives,
     sandbox: sandbox.mode,
     onHung,
+    onLack: seldom((reason) => log.warn({ reason }, 'a scan thread could not be started: scans wait longer')),
     inFlight,
     ...(memory === null ? {} : { memory }),
   });

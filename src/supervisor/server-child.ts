@@ -3,6 +3,7 @@ import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { startWaiting } from '../cores.js';
+import { MORE_TASKS, messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import { type Clock, createClock, later } from '../waiting/within.js';
 import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } from './channel.js';
@@ -92,6 +93,9 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
     starting.stop();
     kill.stop();
     words.end();
+    // Node says nothing of that.
+    if (signal === 'SIGABRT' && words.isSilent)
+      log.error({ reason: MORE_TASKS }, 'Node has aborted at its start, likely because');
     const hasStopped = words.has('stopped');
     // A signal that others have sent to it makes it end as well as ours do: but then nobody wants us to end.
     const isClean = exitCode === 0 || hasStopped;
@@ -148,7 +152,7 @@ function trySpawn(options: ServerProcessOptions): ReturnType<typeof spawnServer>
   try {
     return spawnServer(options);
   } catch (error) {
-    options.log.error({ err: error }, 'server process');
+    options.log.error({ err: error, reason: messageOfError(error) }, 'server process');
     return null;
   }
 }
@@ -187,6 +191,9 @@ function createWords() {
     },
     get servedForMs(): number | null {
       return servesSinceMs === null ? null : performance.now() - servesSinceMs;
+    },
+    get isSilent(): boolean {
+      return said.size === 0;
     },
     has: (word: ServerWord): boolean => said.has(word),
     /** Null: it is ready. */
@@ -248,7 +255,7 @@ function createLastResort(log: Log, kill: () => void, has: (word: ServerWord) =>
 function endOf(child: ChildProcess, log: Log): Promise<Pick<End, 'exitCode' | 'signal'>> {
   return new Promise((resolve) => {
     child.on('error', (error) => {
-      log.error({ err: error }, 'server process');
+      log.error({ err: error, reason: messageOfError(error) }, 'server process');
       // Without a pid it never ran, and there will be no exit event.
       if (child.pid === undefined) resolve({ exitCode: EXIT_OS_ERROR, signal: null });
     });

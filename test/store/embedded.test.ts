@@ -23,6 +23,7 @@ import { createKeyLoader } from '../../src/admission/key-owners.js';
 import { codeOf } from '../../src/error-text.js';
 import { lockDataDirectory, tryLock } from '../../src/store/data-lock.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
+import { teller } from '../../src/store/embedded/server.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
@@ -383,4 +384,12 @@ t.test('a Postgres that is not there is reported without the password', async (t
     name: 'StoreError',
     message: 'DATABASE_URL is not a URL that the Postgres driver can read',
   });
+});
+
+t.test('a connection that gets no process of its own is in the log, with what bounds them', async (t) => {
+  const said: unknown[] = [];
+  const hear = (facts: object): void => void said.push(facts);
+  const tell = teller({ debug: () => undefined, info: hear, warn: hear, error: hear });
+  tell('LOG:  could not fork new process for connection: Resource temporarily unavailable');
+  t.match(said, [{ line: /could not fork/, reason: /TasksMax=/ }]);
 });

@@ -58,6 +58,7 @@ const actions: Readonly<Record<string, () => void>> = {
     setInterval(() => undefined, 1_000);
   },
   exit3: () => process.exit(3),
+  aborts: () => process.kill(process.pid, 'SIGABRT'),
   exit69: () => process.exit(69),
   exit78: () => process.exit(78),
   killed: () => process.kill(process.pid, 'SIGKILL'),

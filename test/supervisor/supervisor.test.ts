@@ -64,6 +64,11 @@ t.test('a server that crashes is started again at once, then with delays that do
   t.same(logged(stdout, 'signal'), ['SIGKILL', 'SIGKILL']);
 });
 
+t.test('a server that aborts before it has said anything had no thread: the log says what bounds them', async (t) => {
+  const { stdout } = await supervisor(t, ['aborts', 'exit78']).ended;
+  t.match(logged(stdout, 'reason'), [/no further thread or process .*TasksMax=/]);
+});
+
 t.test('after a healthy life the delays begin anew', async (t) => {
   const running = supervisor(t, ['exit3', 'exit3', 'serve', 'exit78'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
   process.kill(await serverPid(running), 'SIGKILL');

@@ -35,6 +35,8 @@ export interface PoolOptions {
   readonly inFlight?: number | null;
   /** A thread hangs in this content: it is at it long after the engine's own limit, and not because the machine is busy. */
   readonly onHung?: (sha256: string | null) => void;
+  /** A thread that is wanted can't be started, with the reason. Default: nobody hears of it. */
+  readonly onLack?: (reason: string) => void;
   /** Beyond the deadline, before a thread is late. Default 5 s. */
   readonly graceMs?: number;
   /** Default: nobody looks at the memory. */
@@ -100,6 +102,7 @@ export class ScanPool {
         inFlight: options.inFlight ?? null,
         staysAwake: this.#staysAwake,
       },
+      onLack: options.onLack ?? (() => undefined),
       onHung: (scan: ThreadScan) => onHung?.(scan.isAgain ? null : scan.sha256),
     };
     const beside = Math.max(0, (options.threadsMost ?? MOST_THREADS * threads) - threads);

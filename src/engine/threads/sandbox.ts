@@ -1,5 +1,5 @@
 // The sandbox of the scan threads: when a thread is confined, and what is to be said of a machine that can't do it.
-import { messageOfError } from '../../error-text.js';
+import { lacksTasks, messageOfError } from '../../error-text.js';
 import { type Confinement, confineThread, engineInfo, tryConfinement } from '../clamav/addon.js';
 import type { SandboxMode } from './task.js';
 
@@ -44,7 +44,7 @@ export interface FoundSandbox {
   readonly warning: string | null;
 }
 
-/** Tries on this machine what scan threads will do. Throws SandboxMissingError when it is required and can't be had. */
+/** Tries on this machine what scan threads will do. Throws SandboxMissingError when it is required and can't be had, and where no thread can be started to try it. */
 export function findSandbox(mode: SandboxMode): FoundSandbox {
   if (mode === 'off') return { mode, confinement: null, warning: 'Scan threads are not confined: SANDBOX=off' };
   try {
@@ -55,6 +55,8 @@ export function findSandbox(mode: SandboxMode): FoundSandbox {
   } catch (error) {
     if (error instanceof SandboxMissingError) throw error;
     const reason = messageOfError(error);
+    // It says nothing of the sandbox: nobody scans without one for that.
+    if (lacksTasks(error)) throw new Error(`The sandbox can't be tried: ${reason}`, { cause: error });
     if (mode === 'required') throw new SandboxMissingError(`SANDBOX=required, but ${reason}`, { cause: error });
     return { mode: 'off', confinement: null, warning: `Scan threads are not confined: ${reason}` };
   }

@@ -1,10 +1,11 @@
 // Which scan threads a lane has: the set, in the place of each that is given up another one, and a few beside the set while scans take long.
+import { messageOfError } from '../../error-text.js';
 import { serving } from '../engine.js';
 import type { BellRope } from './bell.js';
 import { LONG_MS } from './fair-queue.js';
 import type { ThreadSettings } from './task.js';
 import type { ThreadScan } from './thread-scan.js';
-import { ThreadSlot } from './thread-slot.js';
+import { ThreadSlot, type ThreadSlotOptions } from './thread-slot.js';
 
 export interface ThreadSetOptions {
   /** Threads of the set. */
@@ -24,6 +25,8 @@ export interface ThreadSetOptions {
   readonly onIdle: () => void;
   /** The thread of this scan has ended before it. */
   readonly onDied: (scan: ThreadScan) => void;
+  /** A thread that is wanted can't be started. It is tried again. */
+  readonly onLack: (reason: string) => void;
 }
 
 /** Between a thread that couldn't be started and the next try. */
@@ -172,7 +175,8 @@ export class ThreadSet {
     while (this.slots.length < wanted && !this.#isStopped) {
       try {
         this.#open(true);
-      } catch {
+      } catch (error) {
+        this.#options.onLack(messageOfError(error));
         this.#tryLater();
         return;
       }
@@ -206,8 +210,8 @@ export class ThreadSet {
     const place = found === -1 ? places.length : found;
     const urgency = isHeavy ? 'heavy' : isFurther ? 'standIn' : 'light';
     const isConfinedAhead = isFurther && (serving.engine?.work.nativeEpoch ?? null) !== null;
-    const onExit = (slot: ThreadSlot): void => this.#onExit(slot);
-    const slot = new ThreadSlot({ place, bell, settings, urgency, isConfinedAhead, onExit });
+    const onExit = (slot: ThreadSlot, reason: unknown): void => this.#onExit(slot, reason);
+    const slot = startThread({ place, bell, settings, urgency, isConfinedAhead, onExit });
     places[place] = true;
     this.slots = [...this.slots, slot];
     return slot;
@@ -225,7 +229,7 @@ export class ThreadSet {
     if (at !== -1) this.#idle.splice(at, 1);
   }
 
-  #onExit(slot: ThreadSlot): void {
+  #onExit(slot: ThreadSlot, reason: unknown): void {
     this.#options.places[slot.place] = false;
     if (slot.isEnding) return;
     this.#remove(slot);
@@ -234,7 +238,18 @@ export class ThreadSet {
     else if (scan !== null) this.busy -= 1;
     for (const one of [scan, next]) if (one !== null) this.#options.onDied(one);
     if (slot.hasStarted) this.#fill();
-    else this.#tryLater();
+    else {
+      this.#options.onLack(messageOfError(reason));
+      this.#tryLater();
+    }
     this.#options.onIdle();
+  }
+}
+
+function startThread(options: ThreadSlotOptions): ThreadSlot {
+  try {
+    return new ThreadSlot(options);
+  } catch (error) {
+    throw new Error(`A scan thread can't be started: ${messageOfError(error)}`, { cause: error });
   }
 }

@@ -33,7 +33,8 @@ const LOW_NICE = 10;
 const NO_WORK: EngineWork = { nativeEpoch: null, rules: null };
 
 export interface ThreadSlotOptions extends Omit<ThreadStart, 'ring' | 'port'> {
-  readonly onExit: (slot: ThreadSlot) => void;
+  /** `reason`: of one that ended by an error. */
+  readonly onExit: (slot: ThreadSlot, reason: unknown) => void;
 }
 
 export class ThreadSlot {
@@ -73,14 +74,14 @@ export class ThreadSlot {
     this.#ring = new ServingRing(this.#memory.words);
     this.#piscina = startPiscina();
     let hasEnded = false;
-    // Why it ended is no matter: its scans fail, and another one comes.
-    const ended = (): void => {
+    // Of one that has started it is no matter why: its scans fail, and another one comes.
+    const ended = (reason?: unknown): void => {
       if (hasEnded) return;
       hasEnded = true;
       port1.close();
       // Piscina would put another thread in its place.
       void this.#piscina.destroy();
-      onExit(this);
+      onExit(this, reason);
     };
     // A thread that ends before it has loaded what it needs has no task yet.
     this.#piscina.on('error', ended);

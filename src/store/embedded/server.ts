@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import postgres from 'postgres';
 import { startWaiting } from '../../cores.js';
-import { codeOf, messageOfError } from '../../error-text.js';
+import { codeOf, MORE_TASKS, messageOfError } from '../../error-text.js';
 import type { Log } from '../../log.js';
 import { endsWithin, later } from '../../waiting/within.js';
 import { answers } from '../data-lock.js';
@@ -154,20 +154,22 @@ async function stop(child: ChildProcess, ended: Promise<string>, log: StoreLog):
   await ended;
 }
 
-/** Lines about a crash and the recovery from it. */
-const NOTABLE = /interrupted|not properly shut down|recovery|redo |terminated by|reinitializing|exited with exit code/;
+/** Lines about a crash and the recovery from it, and about a connection that gets no process. */
+const NOTABLE =
+  /could not fork|interrupted|not properly shut down|recovery|redo |terminated by|reinitializing|exited with exit code/;
 /** The logical order is the server's own: the lines behind one belong to it. */
 const LEVEL = /^(DEBUG\d?|INFO|NOTICE|LOG|WARNING|ERROR|FATAL|PANIC): {2}/;
 
 /** Passes its log on, a line at a time. */
-function teller(log: StoreLog): (line: string) => void {
+export function teller(log: StoreLog): (line: string) => void {
   let level: 'debug' | 'warn' | 'error' = 'debug';
   return (line) => {
     const severity = LEVEL.exec(line)?.[1];
     if (severity === 'LOG') level = NOTABLE.test(line) ? 'warn' : 'debug';
     else if (severity === 'PANIC') level = 'error';
     else if (severity !== undefined) level = 'warn';
-    log[level]({ line }, 'embedded database');
+    const reason = line.includes('could not fork') ? { reason: MORE_TASKS } : {};
+    log[level]({ line, ...reason }, 'embedded database');
   };
 }
 
