@@ -288,10 +288,3 @@ t.test('Apache: the command of the file has only what is a module of its own in 
     t.ok(existsSync(`/usr/lib/apache2/modules/mod_${name}.so`), name);
   }
 });
-
-t.test('Apache: its own refusal for a size names that size, not the one that Sluice refuses above', async (t) => {
-  const site = read('apache.conf');
-  const [, limit = ''] = /^\s*LimitRequestBody (\d+)$/m.exec(site) ?? [];
-  const [, said = ''] = /^\s*ErrorDocument 413 '(.*)'$/m.exec(site) ?? [];
-  t.strictSame(JSON.parse(said), { error: 'Payload too large', message: `Expected at most ${limit} bytes` });
-});

@@ -6,7 +6,9 @@ import { writeFileSync } from 'node:fs';
 import { Agent } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import t from 'tap';
 import { makeCertificate } from '../fixtures/certificate.js';
 import { temporaryFolder } from '../fixtures/folder.js';
@@ -217,6 +219,20 @@ for (const { name, gate } of gates.filter(({ name }) => name === 'nginx' || name
     const headers = { 'X-Long': 'a'.repeat(40_000) };
     const { status, body } = await send(gate, Buffer.alloc(0), { method: 'GET', headers });
     t.match({ status, body }, { status: 400, body: { error: 'Bad request', message: 'The request can not be read' } });
+  });
+}
+
+for (const { name, gate } of gates.filter(({ name }) => name === 'Apache')) {
+  t.test(`${name}: its own 413 is about a chunk, and names no size that Sluice refuses`, async (t) => {
+    const { port, ca } = gate;
+    const socket = connectTls({ host: '127.0.0.1', servername: 'localhost', port, ca });
+    t.teardown(() => socket.destroy());
+    const head = 'POST /api/v1/scans HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n';
+    socket.write(`${head}fffffffffffffffff\r\n`);
+    const said = await textOf(socket);
+    t.match(said, /^HTTP\/1\.1 413 /);
+    t.match(said, /\r\nContent-Type: application\/json\r\n/);
+    t.match(said, /\r\n\{"error":"Bad request","message":"The size of a chunk can not be read"\}$/);
   });
 }
 
