@@ -5,7 +5,7 @@ import { hash } from 'node:crypto';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
-import { type Address, isIn, networkOf } from '../config/networks.js';
+import { type IpAddress, isIn, networkOf } from '../config/networks.js';
 import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { recentTable } from '../recent-table.js';
@@ -262,7 +262,7 @@ export type AddressOf = (exchange: Pick<Exchange, 'remoteAddress' | 'headers'>) 
  */
 export function createAddressOf(trusted: readonly string[]): AddressOf {
   const networks = trusted.map(networkOf);
-  const isTrusted = (address: Address): boolean => networks.some((network) => isIn(address, network));
+  const isTrusted = (address: IpAddress): boolean => networks.some((network) => isIn(address, network));
 
   return (exchange) => {
     const remoteAddress = exchange.remoteAddress();
@@ -291,7 +291,7 @@ export function throttledAs(address: string): string {
 }
 
 /** IPv4 addresses that IPv6 sockets see as `::ffff:192.0.2.1` become IPv4. The library alone would read `1` and `0x7f.1`, too. */
-function read(text: string): Address | null {
+function read(text: string): IpAddress | null {
   const [, ipv4, ipv6] = WITH_PORT.exec(text) ?? [];
   const bare = ipv4 ?? ipv6 ?? text;
   return isIP(bare) === 0 || bare.includes('%') ? null : ipaddr.process(bare);

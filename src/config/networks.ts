@@ -2,12 +2,12 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-export type Address = ipaddr.IPv4 | ipaddr.IPv6;
+export type IpAddress = ipaddr.IPv4 | ipaddr.IPv6;
 /** The first address, and how many bits all of its addresses have in common. */
-export type Network = readonly [Address, number];
+export type Network = readonly [IpAddress, number];
 
 /** The one strict spelling of IPv4, any of IPv6 (RFC 4291 section 2.2). Zone ids name an interface of ours: refused. */
-export function readAddress(text: string): Address | null {
+export function readAddress(text: string): IpAddress | null {
   const version = isIP(text);
   if (version === 0 || text.includes('%')) return null;
   // Through the URL parser, which writes hexadecimal groups: ipaddr.js 2.5 takes ::8.8.8.8 for ::ffff:8.8.8.8.
@@ -33,6 +33,6 @@ export function networkOf(text: string): Network {
   return network;
 }
 
-export function isIn(address: Address, [start, prefix]: Network): boolean {
+export function isIn(address: IpAddress, [start, prefix]: Network): boolean {
   return address.kind() === start.kind() && address.match(start, prefix);
 }

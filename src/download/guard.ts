@@ -3,7 +3,7 @@
 import { isIPv4 } from 'node:net';
 import { domainToUnicode } from 'node:url';
 import ipaddr from 'ipaddr.js';
-import { type Address, isIn, type Network, networkOf, readAddress } from '../config/networks.js';
+import { type IpAddress, isIn, type Network, networkOf, readAddress } from '../config/networks.js';
 import { parseUrl } from '../wire-text.js';
 
 interface GuardPolicy {
@@ -312,7 +312,7 @@ const metadata = [
 function createAddressRules(allowNetworks: readonly string[]): (text: string) => boolean {
   const allowed = allowNetworks.map(networkOf);
 
-  function isAllowed(address: Address): boolean {
+  function isAllowed(address: IpAddress): boolean {
     if (metadata.some((network) => isIn(address, network))) return false;
     return allowed.some((network) => isIn(address, network)) || isPublic(address);
   }
@@ -323,7 +323,7 @@ function createAddressRules(allowNetworks: readonly string[]): (text: string) =>
   };
 }
 
-function isPublic(address: Address): boolean {
+function isPublic(address: IpAddress): boolean {
   if (special.some((network) => isIn(address, network))) return false;
   return address.kind() === 'ipv4' || isIn(address, globalUnicastIpv6);
 }
@@ -355,7 +355,7 @@ const carriers: readonly Carrier[] = [
 const notCompatible = networkOf('::/127');
 
 /** Every IPv4 address inside an IPv6 one. An operator who opens a carrier (NAT64, say) doesn't open what lies behind it. */
-function carriedAddresses(address: Address): ipaddr.IPv4[] {
+function carriedAddresses(address: IpAddress): ipaddr.IPv4[] {
   if (address.kind() === 'ipv4' || isIn(address, notCompatible)) return [];
   const bytes = address.toByteArray();
   const carried = carriers

@@ -93,9 +93,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
     starting.stop();
     kill.stop();
     words.end();
-    // Node says nothing of that.
-    if (signal === 'SIGABRT' && words.isSilent)
-      log.error({ reason: MORE_TASKS }, 'Node has aborted at its start, likely because');
+    if (words.isSilent) tellOfAbort(log, signal);
     const hasStopped = words.has('stopped');
     // A signal that others have sent to it makes it end as well as ours do: but then nobody wants us to end.
     const isClean = exitCode === 0 || hasStopped;
@@ -133,6 +131,11 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   };
   server.tell({ ...options.start, inFlight });
   return server;
+}
+
+/** Of a process that has said nothing: Node doesn't either when it can start no thread. */
+function tellOfAbort(log: Log, signal: NodeJS.Signals | null): void {
+  if (signal === 'SIGABRT') log.error({ reason: MORE_TASKS }, 'Node has aborted at its start, likely because');
 }
 
 /** Of a process for which there was no memory, or whose arguments are too long. */
