@@ -124,7 +124,7 @@ export const PIPELINED_AT_ONCE = 16;
 /** Lines, chunks and the like that count as one of these: each costs up to a microsecond. */
 export const PARSED_AT_ONCE = 32;
 
-/** In each turn of the event loop, for all connections together of one such protocol that have sent more than that. One more may begin. */
+/** Time in each turn of the event loop for all connections of one such protocol together that have sent more than that. One more may begin. */
 export const PUT_OFF_MS = 1;
 
 /** Connections of clamd's protocol, of one process, where the limit of open files has room for them; the next one is closed at once. */
