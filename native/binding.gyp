@@ -51,6 +51,7 @@
         "marks.cc",
         "pdf.cc",
         "pdf-filters.cc",
+        "pdf-objects.cc",
         "listed.cc",
         "seven-zip.cc",
         "tnef.cc",

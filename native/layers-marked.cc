@@ -2,6 +2,7 @@
 // What stands among other bytes of a layer: it is found by marks, and may be something else.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -62,10 +63,11 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   if (Has(bytes, 0, "ActiveMime") && bytes.size() > kActiveMime) {
     encoded.members().push_back({encoded::kZlib, false, false, kActiveMime, bytes.size(), 0, true});
   }
-  NotePdf(bytes, encoded.members());
+  std::vector<Held> unpacked;
+  NotePdf(bytes, encoded.members(), unpacked);
   NoteRtf(bytes, encoded.members());
   if (encoded.members().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
-  NoteOpened(level, bytes, encoded.members());
+  NoteOpened(level, bytes, encoded.members(), std::move(unpacked));
 }
 
 // Scripts and pages in wide characters: those that have a narrow form. A shortcut has wide characters among others.
@@ -114,15 +116,15 @@ void Layers::NoteRtf(Bytes bytes, std::vector<zip::Member>& members) {
 }
 
 // What has a predictor libclamav makes something else of.
-void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
+void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members, std::vector<Held>& unpacked) {
   const pdf::Reading reading = pdf::Read(bytes, limits_.max_files);
   if (reading.is_foreign) NoteEnd(streams::End::kForeign, "PDF");
-  if (std::max(reading.streams.size(), reading.spelled.size()) > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
+  if (std::max(reading.streams.size(), reading.filtered.size()) > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
   uint64_t length = 0;
   for (const pdf::Stream& stream : reading.streams) {
     // Others lie in each other, and are the same bytes again and again.
     length += stream.end - stream.start;
-    if (length > bytes.size()) return NoteEnd(streams::End::kDamaged, "PDF");
+    if (length > bytes.size() + reading.excess) return NoteEnd(streams::End::kDamaged, "PDF");
     if (!stream.row) {
       members.push_back({encoded::kZlib, false, false, stream.start, stream.end, 0, true});
       continue;
@@ -133,17 +135,39 @@ void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members) {
     if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
     Add(std::move(held));
   }
-  const streams::Output bounds(nullptr, now_.bytes_left, deadline_);
-  length = 0;
-  for (const pdf::SpelledStream& stream : reading.spelled) {
+  NoteFiltered(bytes, reading, unpacked);
+}
+
+// What libclamav makes of them is not looked at twice.
+void Layers::NoteFiltered(Bytes bytes, const pdf::Reading& reading, std::vector<Held>& unpacked) {
+  if (reading.excess > 0 && !Spend(reading.excess)) return;
+  uint64_t length = 0;
+  uint64_t left = now_.bytes_left;
+  for (const pdf::FilteredStream& stream : reading.filtered) {
     length += stream.end - stream.start;
-    if (length > bytes.size()) return NoteEnd(streams::End::kDamaged, "PDF");
-    std::optional<pdf::Unspelled> unspelled = pdf::Unspell(bytes.subspan(stream.start, stream.end - stream.start), stream.filters, bounds);
-    if (!unspelled) continue;
-    NoteEnd(unspelled->end, "PDF");
-    if (unspelled->end > streams::End::kForeign) return;
-    Add(std::move(unspelled->held));
+    if (length > bytes.size() + reading.excess) return NoteEnd(streams::End::kDamaged, "PDF");
+    Held held;
+    streams::Output output(&held, left, deadline_);
+    const streams::End end = pdf::Undo(bytes.subspan(stream.start, stream.end - stream.start), stream.steps, output);
+    if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
+    held.Finish();
+    left -= std::min<uint64_t>(left, output.size());
+    unpacked.push_back(std::move(held));
   }
+}
+
+bool Layers::SettleUnpacked(Opened& above, Bytes bytes) {
+  const auto alike = above.unpacked.find(bytes.size());
+  if (alike == above.unpacked.end()) return false;
+  auto& contents = alike->second;
+  const auto same = std::ranges::find_if(contents, [&](const Held& content) {
+    if (above.compared_bytes > limits_.max_scan_size_bytes) return false;
+    above.compared_bytes += bytes.size();
+    return std::memcmp(content.bytes().data(), bytes.data(), bytes.size()) == 0;
+  });
+  if (same == contents.end()) return false;
+  contents.erase(same);
+  return true;
 }
 
 }  // namespace sluice::layers

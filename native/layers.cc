@@ -270,7 +270,7 @@ void Layers::NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& readin
 }
 
 // They are looked at later, where libclamav has not opened them: to unpack all of them once more would cost as much as it does.
-void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members) {
+void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members, std::vector<Held> unpacked) {
   Opened zip{level, bytes, {}, {}, {}};
   for (const zip::Member& member : members) {
     if (member.method == encoded::kZlib) {
@@ -282,8 +282,13 @@ void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Memb
     const bool is_passed_over = member.is_encrypted || member.unpacked < kSmallest || (level > 0 && member.method == 0);
     if (!is_passed_over) zip.by_size[member.unpacked].members.push_back(member);
   }
-  if (zip.by_size.empty() && zip.by_beginning.empty()) return;
-  if (level > 0) {
+  for (Held& one : unpacked) {
+    const size_t size = one.bytes().size();
+    if (size >= kSmallest) zip.unpacked[size].push_back(std::move(one));
+  }
+  const bool has_members = !zip.by_size.empty() || !zip.by_beginning.empty();
+  if (!has_members && zip.unpacked.empty()) return;
+  if (level > 0 && has_members) {
     streams::Output output(&zip.copy, limits_.max_scan_size_bytes, deadline_);
     if (!output.Put(bytes)) return NoteEnd(output.stopped(), "zip");
     zip.bytes = zip.copy.bytes();
@@ -309,7 +314,7 @@ void Layers::SettleOpened(uint32_t level, Bytes bytes) {
   while (!opened_.empty() && opened_.back().level >= level) EndOpened();
   if (opened_.empty() || opened_.back().level + 1 != level) return;
   Opened& above = opened_.back();
-  if (SettleStream(above, bytes)) return;
+  if (SettleStream(above, bytes) || SettleUnpacked(above, bytes)) return;
   for (const uint64_t one : {uint64_t{bytes.size()}, listed::kAnySize}) {
     const auto alike = above.by_size.find(one);
     if (alike == above.by_size.end() || alike->second.seen == alike->second.members.size()) continue;
@@ -342,7 +347,7 @@ bool Layers::IsSame(Opened& above, const zip::Member& member, Bytes bytes) {
 }
 
 void Layers::EndOpened() {
-  const Opened archive = std::move(opened_.back());
+  Opened archive = std::move(opened_.back());
   opened_.pop_back();
   for (const auto& [size, alike] : archive.by_size) {
     if (alike.seen == alike.members.size()) continue;
@@ -350,6 +355,9 @@ void Layers::EndOpened() {
   }
   for (const auto& [beginning, streams] : archive.by_beginning) {
     for (const zip::Member& member : streams) UnpackOpened(archive.bytes, member);
+  }
+  for (auto& [size, contents] : archive.unpacked) {
+    for (Held& content : contents) Add(std::move(content));
   }
 }
 

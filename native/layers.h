@@ -21,6 +21,10 @@ namespace sluice::encoded {
 class Finder;
 }
 
+namespace sluice::pdf {
+struct Reading;
+}
+
 namespace sluice::layers {
 
 // Names among the alerts; the rest of the second is the reason.
@@ -101,6 +105,8 @@ class Layers {
     std::unordered_map<uint64_t, Alike> by_size;
     // Deflated streams, by the first bytes of what is in them: how much that is nobody has said. Those that libclamav has opened are taken out.
     std::unordered_map<uint64_t, std::vector<zip::Member>> by_beginning;
+    // What was unpacked here, by its size.
+    std::unordered_map<uint64_t, std::vector<Held>> unpacked = {};
     // To tell what libclamav has opened.
     uint64_t compared_bytes = 0;
   };
@@ -146,11 +152,13 @@ class Layers {
   void NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before);
   void NoteWide(Bytes bytes);
   void NoteRtf(Bytes bytes, std::vector<zip::Member>& members);
-  void NotePdf(Bytes bytes, std::vector<zip::Member>& members);
-  void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members);
+  void NotePdf(Bytes bytes, std::vector<zip::Member>& members, std::vector<Held>& unpacked);
+  void NoteFiltered(Bytes bytes, const pdf::Reading& reading, std::vector<Held>& unpacked);
+  void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members, std::vector<Held> unpacked = {});
   void Await(uint32_t level, const std::vector<uint64_t>& sizes);
   void SettleOpened(uint32_t level, Bytes bytes);
   bool SettleStream(Opened& above, Bytes bytes);
+  bool SettleUnpacked(Opened& above, Bytes bytes);
   bool IsSame(Opened& above, const zip::Member& member, Bytes bytes);
   void EndOpened();
   void UnpackOpened(Bytes bytes, const zip::Member& member);

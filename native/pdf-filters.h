@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Streams of a PDF that are spelled in letters: libclamav gives up at lines that go on and at zeros between digits, which readers pass over (ISO 32000-2, 7.4.2 and 7.4.3).
+// Undoes the filters of a stream of a PDF. libclamav gives up at letters in lines that go on and at zeros between digits, which readers pass over
+// (ISO 32000-2, 7.4.2 and 7.4.3), opens no stream that is packed by LZW or run lengths alone, and knows no predictors.
 #pragma once
 
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "bytes.h"
-#include "held.h"
+#include "pdf-objects.h"
 #include "streams.h"
 
 namespace sluice::pdf {
 
-enum class Filter { kHex, kBase85, kDeflated, kPicture, kOther };
+// Those behind which something can be had that isn't a picture.
+bool IsKnown(const std::vector<Step>& steps);
 
-// Those that the dictionary of a stream names, in their order.
-std::vector<Filter> FiltersOf(std::string_view dictionary);
+// What is damaged or cut is undone as far as it goes, as readers do.
+streams::End Undo(Bytes data, const std::vector<Step>& steps, streams::Output& output);
 
-inline bool IsSpelled(const std::vector<Filter>& filters) {
-  for (const Filter filter : filters) {
-    if (filter == Filter::kHex || filter == Filter::kBase85) return true;
-  }
-  return false;
-}
-
-struct Unspelled {
-  // kForeign: behind the letters comes what isn't unpacked here.
-  streams::End end;
-  Held held;
-};
-
-// Nothing: libclamav reads the letters as all others do.
-std::optional<Unspelled> Unspell(Bytes data, const std::vector<Filter>& filters, const streams::Output& bounds);
+// Of rows, as they were before they became differences.
+bool PutRows(Bytes data, const Row& row, streams::Output& output);
 
 }  // namespace sluice::pdf

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "held.h"
 
@@ -39,16 +39,9 @@ bool IsZlib(Bytes data) {
 }
 
 Stream StreamOf(std::string_view dictionary, size_t start, size_t end) {
-  constexpr size_t kTiff = 2;
-  constexpr size_t kPng = 10;
-  Stream stream{start, end, {}};
-  const size_t predictor = NumberOf(dictionary, "/Predictor", 1);
-  if (predictor < kTiff) return stream;
-  const size_t bits = NumberOf(dictionary, "/Colors", 1) * NumberOf(dictionary, "/BitsPerComponent", 8);
-  stream.row = std::max<size_t>((bits * NumberOf(dictionary, "/Columns", 1) + 7) / 8, 1);
-  stream.pixel = std::max<size_t>(bits / 8, 1);
-  stream.is_png = predictor >= kPng;
-  return stream;
+  const size_t colors = NumberOf(dictionary, "/Colors", 1);
+  const size_t bits = NumberOf(dictionary, "/BitsPerComponent", 8);
+  return {start, end, RowOf(NumberOf(dictionary, "/Predictor", 1), colors, bits, NumberOf(dictionary, "/Columns", 1))};
 }
 
 // A name may have any letter as two digits behind a `#`. This one is looked at where the first such letter stands.
@@ -88,101 +81,113 @@ bool HasEnd(std::string_view text) {
   return tail.find("startxref") != tail.npos && tail.find("%%EOF") != tail.npos && text.find("endstream") != text.npos;
 }
 
-// The filter, or the first one of a list.
-bool IsFilterElsewhere(std::string_view dictionary) {
-  const std::string_view filter = Behind(dictionary, "/Filter");
-  return IsDigit(filter) || (filter.starts_with('[') && IsDigit(Behind(filter, "[")));
+// Pictures have a predictor, and lists of objects.
+bool IsNoPicture(std::string_view dictionary) {
+  return dictionary.find("/Width") == dictionary.npos && dictionary.find("/ObjStm") == dictionary.npos;
 }
 
-// A predictor of what is compressed and something else: encrypted, or spelled in letters. Pictures have one, and lists of objects.
-bool IsPredictedBelow(std::string_view dictionary) {
-  return NumberOf(dictionary, "/Predictor", 1) > 1 && dictionary.find("/Width") == dictionary.npos && dictionary.find("/ObjStm") == dictionary.npos;
+// libclamav undoes the encryption of streams that have one of its own filters.
+bool IsEncryptedBeyond(const Object& object) {
+  const auto is_opened = [](const Step& step) {
+    return step.filter == Filter::kDeflated || step.filter == Filter::kHex || step.filter == Filter::kBase85 || step.filter == Filter::kPicture;
+  };
+  if (object.is_elsewhere) return true;
+  if (object.steps.empty()) return object.is_odd;
+  if (std::ranges::none_of(object.steps, is_opened)) return true;
+  return std::ranges::any_of(object.steps, [](const Step& step) { return step.row.has_value(); }) && IsNoPicture(object.dictionary);
 }
 
-uint8_t Paeth(int left, int above, int corner) {
-  const int guess = left + above - corner;
-  const int from_left = std::abs(guess - left);
-  const int from_above = std::abs(guess - above);
-  const int from_corner = std::abs(guess - corner);
-  if (from_left <= from_above && from_left <= from_corner) return static_cast<uint8_t>(left);
-  return static_cast<uint8_t>(from_above <= from_corner ? above : corner);
-}
+class Reader {
+ public:
+  Reader(Bytes bytes, size_t most) : bytes_(bytes), text_(TextOf(bytes)), most_(most) {}
 
-// In place. The row above is no shorter, or empty.
-void Restore(uint8_t type, std::span<uint8_t> row, Bytes above, size_t pixel) {
-  for (size_t at = 0; at < row.size(); at++) {
-    const uint8_t left = at >= pixel ? row[at - pixel] : 0;
-    const uint8_t up = above.empty() ? 0 : above[at];
-    const uint8_t corner = at >= pixel && !above.empty() ? above[at - pixel] : 0;
-    switch (type) {
-      case 1:
-        row[at] += left;
-        break;
-      case 2:
-        row[at] += up;
-        break;
-      case 3:
-        row[at] += static_cast<uint8_t>((left + up) / 2);
-        break;
-      case 4:
-        row[at] += Paeth(left, up, corner);
-        break;
-      default:
-        break;
+  Reading Read() {
+    constexpr size_t kHead = 1024 + 5;
+    if (text_.substr(0, kHead).find("%PDF-") == text_.npos) {
+      reading_.is_foreign = HasEnd(text_);
+      return std::move(reading_);
+    }
+    reading_.is_foreign = HidesEncryption(text_);
+    const bool is_encrypted = text_.find("/Encrypt") != text_.npos;
+    const Objects objects = ReadObjects(text_, most_);
+    if (objects.is_too_much) reading_.is_foreign = true;
+    for (const Object& object : objects.with_streams) Take(object, is_encrypted);
+    TakeOthers();
+    return std::move(reading_);
+  }
+
+ private:
+  void Take(const Object& object, bool is_encrypted) {
+    const size_t end = EndOf(object);
+    const bool is_zlib = IsZlib(bytes_.subspan(object.start));
+    if (object.is_foreign || (is_encrypted && !is_zlib && IsEncryptedBeyond(object))) reading_.is_foreign = true;
+    const bool is_deflated = object.steps.size() == 1 && object.steps[0].filter == Filter::kDeflated;
+    if (is_deflated && is_zlib) {
+      if (reading_.streams.size() <= most_) reading_.streams.push_back({object.start, end, object.steps[0].row});
+    } else if (IsKnown(object.steps) || (object.steps.empty() && object.is_odd)) {
+      if (reading_.filtered.size() <= most_) reading_.filtered.push_back({object.start, end, object.steps});
+    } else {
+      return;
+    }
+    taken_.push_back(object.start);
+  }
+
+  // Readers go by what the dictionary says, if that leads to the end of something, and else look for the word.
+  size_t EndOf(const Object& object) {
+    const size_t found = FindEnd(object.start);
+    if (object.length > bytes_.size() - object.start || object.start + object.length <= found) return found;
+    reading_.excess += object.start + object.length - found;
+    return object.start + object.length;
+  }
+
+  size_t FindEnd(size_t start) {
+    if (end_ < start || start < searched_from_) {
+      end_ = std::min(text_.find("endstream", start), text_.size());
+      searched_from_ = start;
+    }
+    return end_;
+  }
+
+  // Those that no object leads to.
+  void TakeOthers() {
+    constexpr size_t kDictionaryMost = 64 << 10;
+    std::ranges::sort(taken_);
+    size_t before = 0;
+    for (size_t at = text_.find(kStream); at != text_.npos && reading_.streams.size() <= most_; at = text_.find(kStream, at + 1)) {
+      size_t start = at + kStream.size();
+      if (at >= 3 && text_.substr(at - 3, 3) == "end") continue;
+      if (Has(bytes_, start, "\r\n")) start += 2;
+      else if (Has(bytes_, start, "\n") || Has(bytes_, start, "\r")) start += 1;
+      else continue;
+      const size_t dictionary_at = std::max(before, at > kDictionaryMost ? at - kDictionaryMost : 0);
+      before = at;
+      if (!IsZlib(bytes_.subspan(start)) || std::ranges::binary_search(taken_, start)) continue;
+      const std::string_view whole = text_.substr(dictionary_at, at - dictionary_at);
+      const size_t object = whole.rfind(" obj");
+      reading_.streams.push_back(StreamOf(whole.substr(object == whole.npos ? 0 : object), start, FindEnd(start)));
     }
   }
-}
+
+  const Bytes bytes_;
+  const std::string_view text_;
+  const size_t most_;
+  Reading reading_;
+  std::vector<size_t> taken_;
+  // The word that ends a stream, and from where on it is the first.
+  size_t end_ = 0;
+  size_t searched_from_ = 0;
+};
 
 }  // namespace
 
-Reading Read(Bytes bytes, size_t streams_max) {
-  constexpr size_t kHead = 1024 + 5;
-  constexpr size_t kDictionaryMost = 64 << 10;
-  Reading reading;
-  const std::string_view text = TextOf(bytes);
-  if (text.substr(0, kHead).find("%PDF-") == text.npos) {
-    reading.is_foreign = HasEnd(text);
-    return reading;
-  }
-  reading.is_foreign = HidesEncryption(text);
-  size_t before = 0;
-  size_t end = 0;
-  for (size_t at = text.find(kStream); at != text.npos && reading.streams.size() <= streams_max; at = text.find(kStream, at + 1)) {
-    size_t start = at + kStream.size();
-    if (at >= 3 && text.substr(at - 3, 3) == "end") continue;
-    if (Has(bytes, start, "\r\n")) start += 2;
-    else if (Has(bytes, start, "\n") || Has(bytes, start, "\r")) start += 1;
-    else continue;
-    const size_t dictionary_at = std::max(before, at > kDictionaryMost ? at - kDictionaryMost : 0);
-    const std::string_view whole = text.substr(dictionary_at, at - dictionary_at);
-    const size_t object = whole.rfind(" obj");
-    const std::string_view dictionary = whole.substr(object == whole.npos ? 0 : object);
-    before = at;
-    if (end < start) end = std::min(text.find("endstream", start), text.size());
-    if (IsZlib(bytes.subspan(start))) reading.streams.push_back(StreamOf(dictionary, start, end));
-    else if (IsFilterElsewhere(dictionary) || IsPredictedBelow(dictionary)) reading.is_foreign = true;
-    std::vector<Filter> filters = FiltersOf(dictionary);
-    if (IsSpelled(filters) && reading.spelled.size() <= streams_max) reading.spelled.push_back({start, end, std::move(filters)});
-  }
-  return reading;
-}
+Reading Read(Bytes bytes, size_t streams_max) { return Reader(bytes, streams_max).Read(); }
 
 streams::End Unpack(Bytes data, const Stream& stream, streams::Output& output) {
   if (!stream.row) return streams::UnpackZlib(data, output);
   Held held;
   streams::Output deflated = output.Beside(held);
   const streams::End end = streams::UnpackZlib(data, deflated);
-  std::vector<uint8_t> row;
-  std::vector<uint8_t> above;
-  for (Bytes rest = held.bytes(); !rest.empty(); rest = rest.subspan(row.size())) {
-    const uint8_t type = stream.is_png ? rest[0] : 1;
-    if (stream.is_png) rest = rest.subspan(1);
-    row.assign(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(std::min(*stream.row, rest.size())));
-    Restore(type, row, above, stream.pixel);
-    if (!output.Put(row)) return output.stopped();
-    if (stream.is_png) above = row;
-  }
-  return end;
+  return PutRows(held.bytes(), *stream.row, output) ? end : output.stopped();
 }
 
 }  // namespace sluice::pdf

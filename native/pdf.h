@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The streams of a PDF that are deflated: libclamav passes over predictors, and over streams that it doesn't find by its reading of what stands around them.
+// The streams of a PDF: libclamav passes over predictors, over filters that it knows only beside others, and over streams that it doesn't find by its
+// reading of what stands around them.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +13,30 @@
 
 namespace sluice::pdf {
 
+// Deflated.
 struct Stream {
   size_t start;
   size_t end;
-  // Bytes of a row; nothing: what is deflated is the content itself.
-  std::optional<size_t> row;
-  // To the one on the left.
-  size_t pixel = 1;
-  // Each row says how it is to be read, as in a PNG.
-  bool is_png = false;
+  // Nothing: what is deflated is the content itself.
+  std::optional<Row> row;
 };
 
-struct SpelledStream {
+struct FilteredStream {
   size_t start;
   size_t end;
-  std::vector<Filter> filters;
+  // None: it is the content itself.
+  std::vector<Step> steps;
 };
 
 struct Reading {
   std::vector<Stream> streams;
-  // Those with letters below one of their filters.
-  std::vector<SpelledStream> spelled;
-  // The filter of a stream that isn't deflated is named elsewhere, or lies below another one and has a predictor; the head is missing, or that it is encrypted is hidden.
+  // All others but pictures, and but those that are what they seem.
+  std::vector<FilteredStream> filtered;
+  // What undoes a stream isn't here, or is encrypted and has a predictor or a filter that libclamav doesn't undo; the head is missing, or that it
+  // is encrypted is hidden.
   bool is_foreign = false;
+  // Of streams whose dictionaries say that the word which ends them is a part of them: these may lie in each other.
+  size_t excess = 0;
 };
 
 // Readers take the first 1,024 bytes for its head. No more streams than so many, and one.

@@ -63,7 +63,6 @@ const clean: Record<string, Buffer> = {
 
 const foreign = 'incomplete: engine cannot unpack this kind of PDF data';
 const incomplete: Record<string, Buffer> = {
-  'digits in lines of what another filter packs': pdf('[/AHx/LZWDecode]', inLines(hex(wanted), 63)),
   'a list of filters that stand elsewhere': pdf('[ 3 0 R ]', inLines(hex(deflated), 63)),
 };
 

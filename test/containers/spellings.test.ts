@@ -132,6 +132,10 @@ const infected: Record<string, Buffer> = {
   'a PDF with the predictor of TIFF': pdf('/Filter/FlateDecode/DecodeParms<</Predictor 2/Columns 68>>', summed),
   'a PDF whose filter stands elsewhere': pdf('/Filter 3 0 R', deflated),
   'a PDF with a word of its own in a text': pdf('/A(stream)/B(endobj)/Filter/FlateDecode', deflated),
+  'a PDF with a predictor below digits': pdf(
+    '/Filter[/ASCIIHexDecode/FlateDecode]/DecodeParms[null<</Predictor 12/Columns 4>>]',
+    Buffer.from(predicted(2).toString('hex')),
+  ),
   'a PDF whose filter stands elsewhere, by digits': pdf('/Filter 3 0 R', Buffer.from(`${deflated.toString('hex')}>`)),
   'a PDF with a hidden stream that begins as another one does': pdf(
     '/A(stream)/B(endobj)/Filter/FlateDecode',
@@ -257,14 +261,7 @@ const tooMuch = 'too much of it only looks packed, or lies in several archives';
 const spelled = Buffer.from('other letters than those of digits'.repeat(4));
 const headless = pdf('/Filter/FlateDecode', deflated, '');
 const incomplete: Record<string, [string, Buffer]> = {
-  'a PDF whose filter stands elsewhere, by other letters': [pdfData, pdf('/Filter 3 0 R', spelled)],
-  'a PDF with a predictor of what has other letters': [
-    pdfData,
-    pdf(
-      '/Filter[/ASCIIHexDecode/FlateDecode]/DecodeParms[null<</Predictor 12/Columns 4>>]',
-      Buffer.from(predicted(2).toString('hex')),
-    ),
-  ],
+  'a PDF whose filter is not to be found': [pdfData, pdf('/Filter 9 0 R', spelled)],
   'a PDF without a head': [pdfData, Buffer.concat([headless, Buffer.from('startxref\n0\n%%EOF\n')])],
   'a PDF that hides its encryption': [
     pdfData,
