@@ -145,10 +145,11 @@ void Layers::NoteFiltered(Bytes bytes, const pdf::Reading& reading, std::vector<
   uint64_t left = now_.bytes_left;
   for (const pdf::FilteredStream& stream : reading.filtered) {
     length += stream.end - stream.start;
-    if (length > bytes.size() + reading.excess) return NoteEnd(streams::End::kDamaged, "PDF");
+    // Each may be there twice, encrypted and as it is.
+    if (length > 2 * bytes.size() + reading.excess) return NoteEnd(streams::End::kDamaged, "PDF");
     Held held;
     streams::Output output(&held, left, deadline_);
-    const streams::End end = pdf::Undo(bytes.subspan(stream.start, stream.end - stream.start), stream.steps, output);
+    const streams::End end = pdf::Unpack(bytes.subspan(stream.start, stream.end - stream.start), stream, reading.encryption, output);
     if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
     held.Finish();
     left -= std::min<uint64_t>(left, output.size());

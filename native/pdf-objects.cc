@@ -4,142 +4,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "hex.h"
+#include "pdf-lexer.h"
 
 namespace sluice::pdf {
 namespace {
 
-constexpr std::string_view kBlanks("\0\t\n\f\r ", 6);
-constexpr std::string_view kNoLetters("\0\t\n\f\r ()<>[]{}/%", 16);
-constexpr std::string_view kObject = "obj";
 constexpr std::string_view kStream = "stream";
-
-enum class Kind : uint8_t { kEnd, kName, kWord, kOpen, kClose, kList, kListEnd, kOther };
-
-struct Token {
-  Kind kind;
-  // Of a name, as it is written, without its slash; of a word, such as a number.
-  std::string_view text;
-};
-
-// Any letter of a name may be two digits behind a `#`.
-bool IsName(std::string_view written, std::string_view name) {
-  if (written.find('#') == written.npos) return written == name;
-  for (const char letter : name) {
-    if (written.empty()) return false;
-    char read = written[0];
-    size_t taken = 1;
-    if (read == '#' && written.size() > 2) {
-      if (const std::optional<uint8_t> byte = ByteOf(written.substr(1))) {
-        read = static_cast<char>(*byte);
-        taken = 3;
-      }
-    }
-    if (read != letter) return false;
-    written.remove_prefix(taken);
-  }
-  return written.empty();
-}
-
-std::optional<size_t> NumberIn(std::string_view word) {
-  constexpr size_t kDigitsMost = 10;
-  if (word.starts_with('+')) word.remove_prefix(1);
-  if (word.empty() || word.size() > kDigitsMost) return std::nullopt;
-  size_t number = 0;
-  for (const char letter : word) {
-    if (letter < '0' || letter > '9') return std::nullopt;
-    number = number * 10 + static_cast<size_t>(letter - '0');
-  }
-  return number;
-}
-
-class Lexer {
- public:
-  Lexer(std::string_view text, size_t at) : text_(text), at_(at) {}
-
-  Token Next() {
-    SkipBlanks();
-    if (at_ >= text_.size()) return {Kind::kEnd, {}};
-    const char first = text_[at_++];
-    if (first == '/') return {Kind::kName, Letters()};
-    if (first == '[') return {Kind::kList, {}};
-    if (first == ']') return {Kind::kListEnd, {}};
-    if (first == '(') {
-      SkipText();
-      return {Kind::kOther, {}};
-    }
-    if (first == '<' || first == '>') {
-      if (at_ < text_.size() && text_[at_] == first) {
-        at_++;
-        return {first == '<' ? Kind::kOpen : Kind::kClose, {}};
-      }
-      if (first == '<') at_ = std::min(text_.find('>', at_), text_.size() - 1) + 1;
-      return {Kind::kOther, {}};
-    }
-    at_--;
-    const std::string_view word = Letters();
-    if (word.empty()) at_++;
-    return {word.empty() ? Kind::kOther : Kind::kWord, word};
-  }
-
-  void SkipBlanks() {
-    while (at_ < text_.size()) {
-      if (text_[at_] == '%') at_ = std::min(text_.find_first_of("\r\n", at_), text_.size());
-      else if (kBlanks.find(text_[at_]) != kBlanks.npos) at_++;
-      else return;
-    }
-  }
-
-  size_t at() const { return at_; }
-  void Return(size_t at) { at_ = at; }
-
- private:
-  std::string_view Letters() {
-    const size_t end = std::min(text_.find_first_of(kNoLetters, at_), text_.size());
-    return text_.substr(std::exchange(at_, end), end - at_);
-  }
-
-  void SkipText() {
-    size_t depth = 1;
-    for (; at_ < text_.size() && depth > 0; at_++) {
-      if (text_[at_] == '\\') at_++;
-      else if (text_[at_] == '(') depth++;
-      else if (text_[at_] == ')') depth--;
-    }
-    at_ = std::min(at_, text_.size());
-  }
-
-  const std::string_view text_;
-  size_t at_;
-};
-
-using Tokens = std::vector<Token>;
-// No filters, nor what is said of them, have more.
-constexpr size_t kTokensMost = 512;
-
-// One value. What closes something else than what is open is passed over, as readers do.
-void TakeValue(Lexer& lexer, Tokens* tokens) {
-  std::vector<Kind> open;
-  do {
-    const size_t before = lexer.at();
-    const Token token = lexer.Next();
-    if (token.kind == Kind::kEnd) return;
-    // A key without a value.
-    if (open.empty() && token.kind == Kind::kClose) return lexer.Return(before);
-    if (tokens != nullptr && tokens->size() <= kTokensMost) tokens->push_back(token);
-    if (token.kind == Kind::kOpen || token.kind == Kind::kList) open.push_back(token.kind);
-    const Kind closed = token.kind == Kind::kClose ? Kind::kOpen : Kind::kList;
-    if ((token.kind == Kind::kClose || token.kind == Kind::kListEnd) && !open.empty() && open.back() == closed) open.pop_back();
-  } while (!open.empty());
-  // A reference is three words.
-  const size_t before = lexer.at();
-  if (tokens == nullptr || tokens->empty() || tokens->back().kind != Kind::kWord) return;
-  const Token generation = lexer.Next();
-  const Token sign = lexer.Next();
-  if (generation.kind != Kind::kWord || sign.kind != Kind::kWord || sign.text != "R") return lexer.Return(before);
-  tokens->push_back(generation);
-  tokens->push_back(sign);
-}
 
 struct Named {
   std::string_view name;
@@ -236,6 +106,9 @@ class Document {
     start += text_.substr(start).starts_with("\r\n") ? 2 : 1;
     if (start > text_.size()) return;
     Object object{text_.substr(begin, word - begin), start, 0, {}, is_odd, is_said_twice};
+    size_t before_words = begin - kObject.size();
+    object.generation = static_cast<uint32_t>(NumberIn(DigitsBefore(text_, before_words)).value_or(0));
+    object.number = static_cast<uint32_t>(NumberIn(DigitsBefore(text_, before_words)).value_or(0));
     Undo(said, object);
     auto& known = objects_.with_streams;
     const bool is_known = !known.empty() && known.back().start == start && known.back().steps == object.steps && !object.is_foreign;
@@ -295,22 +168,11 @@ class Document {
     is_listed_ = true;
     for (size_t at = text_.find(kObject); at != text_.npos; at = text_.find(kObject, at + 1)) {
       size_t end = at;
-      WordBefore(end);
-      const std::optional<size_t> number = NumberIn(WordBefore(end));
+      DigitsBefore(text_, end);
+      const std::optional<size_t> number = NumberIn(DigitsBefore(text_, end));
       if (number) list_.push_back({*number, at + kObject.size()});
     }
     std::ranges::stable_sort(list_, {}, &Place::number);
-  }
-
-  // Of digits.
-  std::string_view WordBefore(size_t& end) const {
-    constexpr size_t kMost = 10;
-    size_t last = end;
-    while (last > 0 && end - last < kMost && kBlanks.find(text_[last - 1]) != kBlanks.npos) last--;
-    size_t first = last;
-    while (first > 0 && last - first < kMost && text_[first - 1] >= '0' && text_[first - 1] <= '9') first--;
-    end = first;
-    return text_.substr(first, last - first);
   }
 
   void Undo(Said& said, Object& object) {
@@ -362,7 +224,10 @@ class Document {
 
   static void AddStep(std::string_view name, size_t index, const std::vector<std::optional<Parameters>>& all, Object& object) {
     // What isn't encrypted has this one, too: it does nothing there.
-    if (IsName(name, "Crypt")) return;
+    if (IsName(name, "Crypt")) {
+      object.has_own_cipher = true;
+      return;
+    }
     Step step{FilterOf(name), {}};
     const std::optional<Parameters> parameters = index < all.size() ? all[index] : all.size() == 1 ? all[0] : std::nullopt;
     if (parameters && (step.filter == Filter::kLzw || step.filter == Filter::kDeflated)) {

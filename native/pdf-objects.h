@@ -47,6 +47,10 @@ struct Object {
   bool is_foreign;
   // The name of a filter stands in an object of its own, where libclamav doesn't look.
   bool is_elsewhere = false;
+  // A filter says how it is encrypted, or that it isn't.
+  bool has_own_cipher = false;
+  uint32_t number = 0;
+  uint32_t generation = 0;
 };
 
 struct Objects {

@@ -108,34 +108,56 @@ class Reader {
       return std::move(reading_);
     }
     reading_.is_foreign = HidesEncryption(text_);
-    const bool is_encrypted = text_.find("/Encrypt") != text_.npos;
+    is_encrypted_ = text_.find("/Encrypt") != text_.npos;
+    if (is_encrypted_) reading_.encryption = ReadEncryption(text_);
+    if (reading_.encryption.is_doubtful) reading_.is_foreign = true;
     const Objects objects = ReadObjects(text_, most_);
     if (objects.is_too_much) reading_.is_foreign = true;
-    for (const Object& object : objects.with_streams) Take(object, is_encrypted);
+    for (const Object& object : objects.with_streams) Take(object);
     TakeOthers();
     return std::move(reading_);
   }
 
  private:
-  void Take(const Object& object, bool is_encrypted) {
+  void Take(const Object& object) {
     const size_t end = EndOf(object);
     const bool is_zlib = IsZlib(bytes_.subspan(object.start));
-    if (object.is_foreign || (is_encrypted && !is_zlib && IsEncryptedBeyond(object))) reading_.is_foreign = true;
+    if (object.is_foreign || (IsLocked() && !is_zlib && IsEncryptedBeyond(object))) reading_.is_foreign = true;
+    if (IsToDecrypt(object)) Add({object.start, end, object.steps, true, object.number, object.generation});
     const bool is_deflated = object.steps.size() == 1 && object.steps[0].filter == Filter::kDeflated;
     if (is_deflated && is_zlib) {
       if (reading_.streams.size() <= most_) reading_.streams.push_back({object.start, end, object.steps[0].row});
     } else if (IsKnown(object.steps) || (object.steps.empty() && object.is_odd)) {
-      if (reading_.filtered.size() <= most_) reading_.filtered.push_back({object.start, end, object.steps});
+      // Of what is encrypted only this may lie there as it is.
+      const bool may_be_plain = reading_.encryption.cipher == Encryption::Cipher::kNone || object.has_own_cipher || reading_.encryption.has_plain_metadata;
+      if (may_be_plain) Add({object.start, end, object.steps});
     } else {
       return;
     }
     taken_.push_back(object.start);
   }
 
+  void Add(FilteredStream stream) {
+    if (reading_.filtered.size() <= most_) reading_.filtered.push_back(std::move(stream));
+  }
+
+  // It asks for a password, or nobody here knows how it is encrypted.
+  bool IsLocked() const { return is_encrypted_ && reading_.encryption.key.empty(); }
+
+  bool IsToDecrypt(const Object& object) const {
+    if (reading_.encryption.cipher == Encryption::Cipher::kNone) return false;
+    return object.steps.empty() || IsKnown(object.steps);
+  }
+
   // Readers go by what the dictionary says, if that leads to the end of something, and else look for the word.
   size_t EndOf(const Object& object) {
     const size_t found = FindEnd(object.start);
-    if (object.length > bytes_.size() - object.start || object.start + object.length <= found) return found;
+    if (object.length > bytes_.size() - object.start) return found;
+    if (object.start + object.length <= found) {
+      // What lies before the word is the end of a line.
+      const bool is_exact = object.length > 0 && text_.substr(object.start + object.length, found - object.start - object.length).find_first_not_of("\r\n") == text_.npos;
+      return is_exact ? object.start + object.length : found;
+    }
     reading_.excess += object.start + object.length - found;
     return object.start + object.length;
   }
@@ -172,6 +194,7 @@ class Reader {
   const std::string_view text_;
   const size_t most_;
   Reading reading_;
+  bool is_encrypted_ = false;
   std::vector<size_t> taken_;
   // The word that ends a stream, and from where on it is the first.
   size_t end_ = 0;
@@ -188,6 +211,14 @@ streams::End Unpack(Bytes data, const Stream& stream, streams::Output& output) {
   streams::Output deflated = output.Beside(held);
   const streams::End end = streams::UnpackZlib(data, deflated);
   return PutRows(held.bytes(), *stream.row, output) ? end : output.stopped();
+}
+
+streams::End Unpack(Bytes data, const FilteredStream& stream, const Encryption& encryption, streams::Output& output) {
+  if (!stream.is_encrypted) return Undo(data, stream.steps, output);
+  Held held;
+  streams::Output decrypted = output.Beside(held);
+  const streams::End end = Decrypt(data, encryption, stream.number, stream.generation, decrypted);
+  return end > streams::End::kForeign ? end : Undo(held.bytes(), stream.steps, output);
 }
 
 }  // namespace sluice::pdf

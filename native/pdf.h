@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bytes.h"
+#include "pdf-encryption.h"
 #include "pdf-filters.h"
 #include "streams.h"
 
@@ -26,14 +27,18 @@ struct FilteredStream {
   size_t end;
   // None: it is the content itself.
   std::vector<Step> steps;
+  bool is_encrypted = false;
+  uint32_t number = 0;
+  uint32_t generation = 0;
 };
 
 struct Reading {
   std::vector<Stream> streams;
   // All others but pictures, and but those that are what they seem.
   std::vector<FilteredStream> filtered;
-  // What undoes a stream isn't here, or is encrypted and has a predictor or a filter that libclamav doesn't undo; the head is missing, or that it
-  // is encrypted is hidden.
+  Encryption encryption;
+  // What undoes a stream isn't here, or it is encrypted, asks for a password, and has a predictor or a filter that libclamav doesn't undo; the head
+  // is missing, or that it is encrypted is hidden, or said in several ways.
   bool is_foreign = false;
   // Of streams whose dictionaries say that the word which ends them is a part of them: these may lie in each other.
   size_t excess = 0;
@@ -43,5 +48,6 @@ struct Reading {
 Reading Read(Bytes bytes, size_t streams_max);
 
 streams::End Unpack(Bytes data, const Stream& stream, streams::Output& output);
+streams::End Unpack(Bytes data, const FilteredStream& stream, const Encryption& encryption, streams::Output& output);
 
 }  // namespace sluice::pdf
