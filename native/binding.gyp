@@ -49,6 +49,7 @@
         "rtf.cc",
         "openpgp.cc",
         "encoded.cc",
+        "entities.cc",
         "marks.cc",
         "pdf.cc",
         "pdf-encryption.cc",

@@ -16,12 +16,13 @@
 namespace sluice::layers {
 namespace {
 
-// A text without a mark, as PowerShell takes it.
-bool BeginsWide(Bytes bytes) {
+// A text without a mark, as PowerShell takes it, or with the high byte first, as readers of XML do.
+bool BeginsWide(Bytes bytes, bool is_high_first) {
   constexpr size_t kHead = 32;
   if (bytes.size() < kHead) return false;
   for (size_t at = 0; at < kHead; at += 2) {
-    if (bytes[at] < '\t' || bytes[at] > '~' || bytes[at + 1] != 0) return false;
+    const uint8_t low = bytes[at + (is_high_first ? 1 : 0)];
+    if (low < '\t' || low > '~' || bytes[at + (is_high_first ? 0 : 1)] != 0) return false;
   }
   return true;
 }
@@ -55,6 +56,7 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   if (!NoteFiles(bytes, bundles::Read(bytes, limits_.max_files), encoded.members())) return;
   NoteSpelled(bytes, encoded);
   NoteWide(bytes);
+  NoteEntities(bytes);
   for (const tnef::Attachment& attachment : tnef::Read(bytes, limits_.max_files)) encoded.AddArchive(attachment.start, attachment.size);
   if (encoded.has_odd_quotes()) MarkIncomplete("engine cannot decode quoted-printable with blanks where a line goes on");
   const uint64_t archived = encoded.archived_bytes();
@@ -72,9 +74,9 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
 
 // Scripts and pages in wide characters: those that have a narrow form. A shortcut has wide characters among others.
 void Layers::NoteWide(Bytes bytes) {
-  const bool is_high_first = Has(bytes, 0, "\xfe\xff");
+  const bool is_high_first = Has(bytes, 0, "\xfe\xff") || BeginsWide(bytes, true);
   const bool is_shortcut = Has(bytes, 0, std::string_view("L\0\0\0\1\x14\2\0", 8));
-  if (!is_high_first && !is_shortcut && !Has(bytes, 0, "\xff\xfe") && !BeginsWide(bytes)) return;
+  if (!is_high_first && !is_shortcut && !Has(bytes, 0, "\xff\xfe") && !BeginsWide(bytes, false)) return;
   Held held;
   streams::Output output(&held, now_.bytes_left, deadline_);
   std::array<uint8_t, 4096> narrow;

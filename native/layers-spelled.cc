@@ -5,6 +5,7 @@
 
 #include "base64.h"
 #include "encoded.h"
+#include "entities.h"
 #include "layers.h"
 #include "spelled.h"
 
@@ -48,6 +49,16 @@ void Layers::NoteSpelled(Bytes bytes, const encoded::Finder& encoded) {
     }
   }
   Add(std::move(rest));
+}
+
+// As a browser reads it: what it says may be an address with data.
+void Layers::NoteEntities(Bytes bytes) {
+  if (!encoded::IsText(bytes) || !entities::HasNeedless(bytes)) return;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  const streams::End end = entities::Decode(bytes, output);
+  if (end != streams::End::kWhole) return NoteEnd(end, "text");
+  Add(std::move(held));
 }
 
 // zlib begins as a text may. Deflate without a head is not to be known; scripts spell it, and nothing is behind it.

@@ -151,6 +151,7 @@ class Layers {
   void NoteDeflated(uint32_t level, Bytes bytes);
   void NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before);
   void NoteWide(Bytes bytes);
+  void NoteEntities(Bytes bytes);
   void NoteRtf(Bytes bytes, std::vector<zip::Member>& members);
   void NotePdf(Bytes bytes, std::vector<zip::Member>& members, std::vector<Held>& unpacked);
   void NoteFiltered(Bytes bytes, const pdf::Reading& reading, std::vector<Held>& unpacked);

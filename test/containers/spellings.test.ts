@@ -55,6 +55,10 @@ function pdf(dictionary: string, data: Buffer, head = '%PDF-1.7\n'): Buffer {
   ]);
 }
 
+/** With an address that has these letters. */
+const page = (letters: readonly string[]): Buffer =>
+  Buffer.from(`<html><body><a href="data:application/octet-stream;base64,${letters.join('')}">words</a></body></html>`);
+
 /** Rows of four bytes, each said by the one above or on the left. */
 function predicted(type: number): Buffer {
   const rows = Buffer.alloc(5 * (wanted.length / 4));
@@ -146,6 +150,25 @@ const infected: Record<string, Buffer> = {
   'a script that begins with the word': Buffer.from(`atob('${base64}')`),
   'a script with the word behind it': Buffer.from(`wanted="${base64}"\necho $wanted | base64 -d\n`),
   'a script in wide characters, the high byte first': Buffer.from(`\ufeffatob('${base64}')`, 'utf16le').swap16(),
+  'a page in wide characters without a mark, the high byte first': Buffer.from(
+    `<html><a href="data:application/octet-stream;base64,${base64}">`,
+    'utf16le',
+  ).swap16(),
+  'an address of a page by the numbers of its letters': page([...base64].map((letter) => `&#${letter.charCodeAt(0)};`)),
+  'an address by numbers in digits of both kinds, without semicolons': page(
+    [...base64].map(
+      (letter, at) =>
+        `&#${at % 2 ? `X00${letter.charCodeAt(0).toString(16)}` : letter.charCodeAt(0)}${at % 3 ? ';' : ' '}`,
+    ),
+  ),
+  'an address of a page with one letter by its number': page([
+    base64.slice(0, 5),
+    `&#${base64.charCodeAt(5)};`,
+    base64.slice(6),
+  ]),
+  'an address of a page with names in it': Buffer.from(
+    `<a href="data&colon;application/octet-stream&semi;base64&comma;${base64.replaceAll('=', '&equals;').replaceAll('+', '&plus;')}">`,
+  ),
   'a script in wide characters': Buffer.from(`\ufeffatob('${base64}')`, 'utf16le'),
   'a command of PowerShell': Buffer.from(`cmd /c start PowerShell -w 1 -eNc ${command}\r\n`),
   'a command of PowerShell in a shortcut': Buffer.concat([
