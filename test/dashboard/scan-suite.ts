@@ -23,6 +23,9 @@ export async function choose(page: Page, files: readonly Chosen[]): Promise<void
 
 const TOO_LARGE_BYTES = 11 * 1024 * 1024;
 const TOO_DEEP = 30;
+const HOUR_MS = 3_600_000;
+/** Shorter than what is left of nearly every hour. */
+const PAUSE_MS = 2_000;
 /** Files, and how often the name of each may be drawn: it stands there three times, in a handful of states. */
 const MANY = 60;
 const DRAWN_MAX = 30;
@@ -128,6 +131,43 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     t.ok(asked);
     await page.goto(`${server.url}/`);
     await page.getByText(/ by the hour; [1-9]\d* refused before they began/).waitFor();
+    noComplaints(t, person, [429]);
+  });
+
+  tap.test('a quota is waited for as long as the service says, whatever the browser has for a clock', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await choose(
+      page,
+      Array.from({ length: FREE_LIMIT }, (_, index) => file(`used-${index}.txt`)),
+    );
+    await page.getByText(`${FREE_LIMIT} of ${FREE_LIMIT} finished`).waitFor();
+    const usedUp = page.getByText('The quota of this hour is used up').first();
+    const isScan = (message: { url(): string }) => message.url().endsWith('/web/scans');
+    let requests = 0;
+    page.on('dialog', (dialog) => void dialog.accept());
+    page.on('request', (request) => {
+      if (isScan(request)) requests += 1;
+    });
+    for (const offsetMs of [2 * HOUR_MS, -2 * HOUR_MS]) {
+      requests = 0;
+      await page.clock.install({ time: Date.now() + offsetMs });
+      await page.reload();
+      await page.getByRole('heading', { name: 'Scan', exact: true }).waitFor();
+      await choose(page, [file('waits.txt')]);
+      await usedUp.waitFor();
+      await page.clock.runFor(PAUSE_MS);
+      const [again] = await Promise.all([
+        page.waitForResponse(isScan),
+        page.getByRole('button', { name: 'Try now' }).click(),
+      ]);
+      t.equal(again.status(), 429);
+      t.equal(requests, 2, 'only the two that somebody has asked for');
+      await usedUp.waitFor();
+      const goesOn = page.waitForRequest(isScan);
+      await page.clock.fastForward(HOUR_MS + PAUSE_MS);
+      t.ok(await goesOn, 'in an hour there is another quota, and it goes on');
+    }
     noComplaints(t, person, [429]);
   });
 

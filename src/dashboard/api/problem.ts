@@ -8,19 +8,12 @@ export class Problem extends Error {
   /** The `error` of the body; empty without one of ours. */
   readonly error: string;
   readonly retryAfterSeconds: number | null;
-  /** Epoch seconds; with the 429 of the quota alone. */
-  readonly resetTime: number | null;
 
-  constructor(
-    status: number,
-    body: { error?: string; message?: string; resetTime?: number },
-    retryAfter: string | null,
-  ) {
+  constructor(status: number, body: { error?: string; message?: string }, retryAfter: string | null) {
     super(body.message ?? body.error ?? '');
     this.name = 'Problem';
     this.status = status;
     this.error = body.error ?? '';
-    this.resetTime = body.resetTime ?? null;
     const seconds = Number.parseInt(retryAfter ?? '', 10);
     this.retryAfterSeconds = Number.isFinite(seconds) ? Math.max(1, seconds) : null;
   }
@@ -43,13 +36,8 @@ export function problemOf(status: number, text: string, retryAfter: string | nul
   const parsed = ErrorBody.safeParse(jsonOf(text));
   if (!parsed.success && isProxysOwn(status)) return noAnswer();
   if (!parsed.success) return new Problem(status, {}, retryAfter);
-  const { error, message, resetTime } = parsed.data;
-  const body = {
-    error,
-    ...(message === undefined ? {} : { message }),
-    ...(resetTime === undefined ? {} : { resetTime }),
-  };
-  return new Problem(status, body, retryAfter);
+  const { error, message } = parsed.data;
+  return new Problem(status, { error, ...(message === undefined ? {} : { message }) }, retryAfter);
 }
 
 function jsonOf(text: string): unknown {

@@ -9,7 +9,7 @@ export type ItemState =
   | { readonly kind: 'waiting' }
   | { readonly kind: 'uploading'; readonly percent: number }
   | { readonly kind: 'scanning' }
-  /** Goes on by itself at that time, in epoch milliseconds. */
+  /** Goes on by itself at that time, in epoch milliseconds of this machine's clock, which may be wrong. */
   | { readonly kind: 'paused'; readonly why: 'quota' | 'busy' | 'offline'; readonly untilMs: number }
   | { readonly kind: 'done'; readonly result: Scanned }
   | { readonly kind: 'failed'; readonly why: Failed }
@@ -44,8 +44,8 @@ const WAIT_FIRST_MS = 1_000;
 const WAIT_MAX_MS = 30_000;
 /** While the server is known to be away, which may take longer than all tries. */
 const WAIT_OFFLINE_MS = 5_000;
-/** Clocks differ a little: an hour that has just begun may not have begun there. */
-const CLOCK_MARGIN_MS = 1_500;
+/** Beyond what the service says to wait: an hour that has just begun here may not have begun there. */
+const HOUR_MARGIN_MS = 1_500;
 const INCOMPLETE = 422;
 const QUOTA_EXHAUSTED = 'Rate limit exceeded';
 
@@ -284,9 +284,9 @@ async function stateAfter(error: unknown, content: Content, nextWaitMs: () => nu
   // Signed in again, it goes on.
   if (error instanceof SessionEnded) return { kind: 'waiting' };
   if (!(error instanceof Problem)) throw error;
-  const { status, message, retryAfterSeconds, resetTime } = error;
-  if (status === 429 && error.error === QUOTA_EXHAUSTED && resetTime !== null) {
-    return { kind: 'paused', why: 'quota', untilMs: resetTime * 1000 + CLOCK_MARGIN_MS };
+  const { status, message, retryAfterSeconds } = error;
+  if (status === 429 && error.error === QUOTA_EXHAUSTED && retryAfterSeconds !== null) {
+    return { kind: 'paused', why: 'quota', untilMs: Date.now() + retryAfterSeconds * 1000 + HOUR_MARGIN_MS };
   }
   if (status === INCOMPLETE) return { kind: 'failed', why: { kind: 'incomplete', reason: reasonIn(message) } };
   if (status !== 0 && status < 500 && status !== 429) {
