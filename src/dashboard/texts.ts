@@ -246,6 +246,7 @@ export const texts = {
   },
   history: {
     title: 'History',
+    filters: 'Filters',
     verdict: 'Verdict',
     protocol: 'Protocol',
     all: 'All',

@@ -122,6 +122,31 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
     t.match(lines[1], /,"'=1\+1\.csv",200,false,/);
   });
 
+  tap.test('a day that is typed is asked for when it is whole, and is one step back', async (t) => {
+    await page.clock.install();
+    await page.goto(`${server.url}/history`);
+    await page.getByText('6 scans').first().waitFor();
+    const asked: (string | null)[] = [];
+    page.on('request', (request) => {
+      const { pathname, searchParams } = new URL(request.url());
+      if (pathname === '/web/scans/stats') asked.push(searchParams.get('startDate'));
+    });
+    await page.getByLabel('From day (UTC)').focus();
+    for (const digit of '02022026') {
+      await page.keyboard.press(digit);
+      // Whoever looks for the next key takes longer than a pause.
+      await page.clock.runFor(1_000);
+    }
+    await page.waitForURL(/from=2026-02-02/);
+    await page.getByText('6 scans').first().waitFor();
+    t.strictSame([...new Set(asked)], ['2026-02-02']);
+    await page.goBack();
+    await page.waitForURL((url) => url.search === '');
+    await page.waitForFunction(`document.querySelector('input[type=date]').value === ''`);
+    await page.goto(`${server.url}/history?from=2026-02-31`);
+    await page.getByText('6 scans').first().waitFor();
+  });
+
   tap.test('a page that there is not, and days in the wrong order, are said', async (t) => {
     await page.goto(`${server.url}/history?from=2026-02-02&to=2026-01-01`);
     await page.getByText('The first day is after the last one.').waitFor();

@@ -1,4 +1,4 @@
-// The filters of the history; what is typed is asked for when the typing pauses.
+// The filters of the history; what is typed, days too, is asked for when the typing pauses.
 import { Button, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -12,6 +12,7 @@ import {
   type ChangeSearch,
   type HistorySearch,
   hasFilters,
+  isImpossible,
   noFilters,
   protocols,
   SHA256,
@@ -22,6 +23,8 @@ import {
 } from './history-search.ts';
 
 const t = texts.history;
+/** No scan is older. */
+const FIRST_DAY = '1970-01-01';
 
 interface FiltersProps {
   readonly search: HistorySearch;
@@ -45,19 +48,8 @@ export function HistoryFilters({ search, change }: FiltersProps) {
         onChange={(value) => change({ protocol: protocols.find((one) => one === value) ?? 'all' })}
       />
       <KeyFilter search={search} change={change} />
-      <TextInput
-        type="date"
-        label={t.from}
-        value={search.from}
-        error={search.from !== '' && search.to !== '' && search.from > search.to}
-        onChange={({ currentTarget }) => change({ from: currentTarget.value })}
-      />
-      <TextInput
-        type="date"
-        label={t.to}
-        value={search.to}
-        onChange={({ currentTarget }) => change({ to: currentTarget.value })}
-      />
+      <DayFilter label={t.from} day={search.from} isWrong={isImpossible(search)} change={(from) => change({ from })} />
+      <DayFilter label={t.to} day={search.to} isWrong={false} change={(to) => change({ to })} />
       {hasFilters(search) && (
         <Button className="history-reset" variant="default" size="compact-sm" onClick={() => change(noFilters)}>
           {t.reset}
@@ -80,6 +72,30 @@ function KeyFilter({ search, change }: FiltersProps) {
       data={isKnown ? known : [...known, { value: search.key, label: t.endedKey }]}
       value={search.key === '' ? null : search.key}
       onChange={(value) => change({ key: value ?? '' })}
+    />
+  );
+}
+
+interface DayFilterProps {
+  readonly label: string;
+  /** `YYYY-MM-DD`, or empty. */
+  readonly day: string;
+  readonly isWrong: boolean;
+  readonly change: (day: string) => void;
+}
+
+/** While a day is typed the field has others: those of the years 2, 20 and 202 before those of 2026. */
+function DayFilter({ label, day, isWrong, change }: DayFilterProps) {
+  const [text, setText] = useTyped(day, (typed) => {
+    if (typed === '' || typed >= FIRST_DAY) change(typed);
+  });
+  return (
+    <TextInput
+      type="date"
+      label={label}
+      value={text}
+      error={isWrong}
+      onChange={({ currentTarget }) => setText(currentTarget.value)}
     />
   );
 }

@@ -71,8 +71,11 @@ function matching(pattern: RegExp, text: string): string {
   return pattern.test(text) ? text : '';
 }
 
+/** Without days that no month has, which browsers take for the next month's. */
 function dayOf(text: string | null): string {
-  return text !== null && DAY.test(text) && !Number.isNaN(Date.parse(text)) ? text : '';
+  if (text === null || !DAY.test(text)) return '';
+  const time = Date.parse(text);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text) ? text : '';
 }
 
 /** What is as it is by itself is left out. */

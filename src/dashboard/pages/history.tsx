@@ -48,7 +48,7 @@ export function History() {
         />
       </PageTitle>
       <div className="stack">
-        <section className="panel" aria-label={t.verdict}>
+        <section className="panel" aria-label={t.filters}>
           <HistoryFilters search={search} change={change} />
         </section>
         <section className="panel history-found" aria-label={t.found} tabIndex={-1} ref={found}>
