@@ -1,6 +1,6 @@
 // The pages of operators: seen by them alone, in all widths and schemes; accounts changed, suspended and deleted, and the log that tells of it.
 import { ask, bearer, EMAIL, post, signIn as signInByWire } from '../fixtures/sign-in.js';
-import { looksWell, noComplaints, PASSWORD, type Person, type Subtest, signIn } from './browser.js';
+import { looksWell, noComplaints, overflow, PASSWORD, type Person, type Subtest, signIn } from './browser.js';
 import { REFUSED, type Setting } from './setting.js';
 
 export const ADMIN_PAGES = ['/admin', '/admin/accounts', '/admin/activity', '/admin/audit'];
@@ -50,6 +50,34 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
       await page.locator('section.panel').first().waitFor();
       await page.locator('[role=status][aria-label=Loading]').first().waitFor({ state: 'detached' });
       await looksWell(t, page, path);
+    }
+    await page.goto(`${server.url}/admin/health`);
+    await page.getByRole('heading', { name: 'There is no such page', level: 1 }).waitFor();
+    noComplaints(t, person, [404]);
+  });
+
+  tap.test('a long address leaves the name of a plan whole', async (t) => {
+    const email = `${'long'.repeat(15)}@example.com`;
+    await post(`${server.url}/web/auth/register`, { email, password: PASSWORD, name: 'x'.repeat(100) });
+    const person = await operator(setting);
+    const { page } = person;
+    await page.goto(`${server.url}/admin/accounts?q=${email}`);
+    await page.getByRole('button', { name: `Open ${email}` }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('combobox', { name: 'Plan' }).click();
+    await page.getByRole('option', { name: 'BUSINESS' }).click();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.keyboard.press('Escape');
+    await page.getByRole('cell', { name: 'BUSINESS', exact: true }).waitFor();
+    for (const width of [800, 1_280]) {
+      await page.setViewportSize({ width, height: 800 });
+      const lines: unknown = await page.evaluate(`(() => {
+        const text = new Range();
+        text.selectNodeContents(document.querySelector('.table td:nth-child(3)'));
+        return new Set([...text.getClientRects()].map(({ top }) => top)).size;
+      })()`);
+      t.equal(lines, 1, `one line at ${width} pixels`);
+      t.ok((await overflow(page)) <= 0);
     }
     noComplaints(t, person);
   });

@@ -3,9 +3,12 @@ import t from 'tap';
 import { databaseFolder } from '../native/engine.js';
 import { hostileSignatures, hostileSuite } from './hostile-suite.js';
 import { operatorSuite } from './operator-suite.js';
-import { startSetting } from './setting.js';
+import { FREE_LIMIT, startSetting } from './setting.js';
 
-const setting = await startSetting({ SIGNATURES_DIR: databaseFolder(t, { 'hostile.hsb': hostileSignatures() }) });
+const setting = await startSetting({
+  SIGNATURES_DIR: databaseFolder(t, { 'hostile.hsb': hostileSignatures() }),
+  PLANS: `FREE:${FREE_LIMIT},PRO:1000,BUSINESS:10000`,
+});
 t.teardown(() => setting.stop());
 
 t.test('the pages of operators', (t) => operatorSuite(t, setting));

@@ -141,7 +141,9 @@ function Row({ account, open }: { readonly account: Account; readonly open: () =
       <td data-label={t.columns.state}>
         <Badge color={colours[state]}>{t.states[state]}</Badge>
       </td>
-      <td data-label={t.columns.plan}>{plan}</td>
+      <td className="admin-plan" data-label={t.columns.plan}>
+        {plan}
+      </td>
       <td data-label={t.columns.use}>{lastUse === null ? common.common.never : <Time at={lastUse} />}</td>
       <td className="table-number" data-label={t.columns.limit}>
         {number(account.hourlyLimit)}

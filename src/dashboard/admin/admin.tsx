@@ -47,6 +47,7 @@ export function Admin() {
         <Route path="/admin/accounts" component={AccountsPage} />
         <Route path="/admin/activity" component={ActivityPage} />
         <Route path="/admin/audit" component={AuditPage} />
+        <Route component={NotFound} />
       </Switch>
     </>
   );
