@@ -374,8 +374,14 @@ const SignedInAnswer = z
   })
   .meta({ id: 'SignedIn' });
 
+function cookieHeaders(what: string): Readonly<Record<string, object>> {
+  const description = `Twice: ${what} of \`sluice_access\`, and of \`sluice_refresh\` with the path /web/auth.`;
+  return { 'Set-Cookie': { description, schema: { type: 'string' } } };
+}
+
 function signedInResponse(description: string): Readonly<Record<string, unknown>> {
-  return jsonAnswer(`${description} Sets the cookies sluice_access and sluice_refresh.`, SignedInAnswer);
+  const answer = jsonAnswer(`${description} Sets the cookies sluice_access and sluice_refresh.`, SignedInAnswer);
+  return { ...answer, headers: cookieHeaders('the value') };
 }
 
 const loginOperation: GuardedOperation = {
@@ -413,7 +419,12 @@ const refreshOperation: GuardedOperation = {
 const logoutOperation: GuardedOperation = {
   summary: 'Signs out: ends the session of the tokens sent',
   tag: 'auth',
-  responses: { 204: { description: 'Signed out; also when nobody was signed in. Clears both cookies.' } },
+  responses: {
+    204: {
+      description: 'Signed out; also when nobody was signed in. Clears both cookies.',
+      headers: cookieHeaders('the end'),
+    },
+  },
 };
 
 const jwksOperation: GuardedOperation = {

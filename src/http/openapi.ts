@@ -27,7 +27,8 @@ export type Headers = Readonly<Record<string, object>>;
 
 const DESCRIPTION =
   'Malware scanning: a file in, an honest verdict out. HEAD is answered wherever GET is, and any other method that a path does not have is a 405 with ' +
-  '`Allow`. Under `/api/` the key is asked for first: 401 goes before 404 and 405.';
+  '`Allow`. Under `/api/` the key is asked for first: 401 goes before 404 and 405. Every answer has `Cache-Control: no-store` and ' +
+  '`X-Content-Type-Options: nosniff` beside the headers that are named below.';
 
 const TAGS = {
   scans: 'Scanning, and what came of it.',

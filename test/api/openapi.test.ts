@@ -28,6 +28,7 @@ const Operation = z
   .loose();
 const Document = z
   .object({
+    info: z.looseObject({ description: z.string() }),
     paths: z.record(z.string(), z.record(z.string(), Operation)),
     components: z.looseObject({ responses: z.object({ Refused: Answered }) }),
   })
@@ -39,7 +40,7 @@ const SOMETIMES = new Set(['X-Scan-Notice', 'X-Scan-Type', 'Accept-Encoding', 'I
 
 /** Headers that mean something to clients of this API; the others are HTTP's. */
 const OURS =
-  /^(?:x-(?!content-type-options$)|retry-after$|allow$|location$|preference-applied$|idempotent-replayed$|www-authenticate$)/;
+  /^(?:x-(?!content-type-options$)|retry-after$|allow$|location$|preference-applied$|idempotent-replayed$|www-authenticate$|set-cookie$)/;
 
 t.test('the OpenAPI document', async (t) => {
   const server = await startServer({
@@ -54,6 +55,10 @@ t.test('the OpenAPI document', async (t) => {
     t.ok(result.valid, JSON.stringify(result.errors));
   });
 
+  /** Said once, of all answers. */
+  const everywhere = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' };
+  for (const [name, value] of Object.entries(everywhere)) t.match(document.info.description, `\`${name}: ${value}\``);
+
   const ajv = new Ajv2020({ strict: false, validateFormats: true });
   addFormats.default(ajv);
   ajv.addSchema({ $id: 'document', components: document.components });
@@ -67,6 +72,9 @@ t.test('the OpenAPI document', async (t) => {
       // What is answered again has touched no quota.
       if (name.startsWith('X-RateLimit-') && answer.headers.has('idempotent-replayed')) continue;
       if (!SOMETIMES.has(name) && !answer.headers.has(name)) return `${answer.status} has no header ${name}`;
+    }
+    for (const [name, value] of Object.entries(everywhere)) {
+      if (answer.headers.get(name) !== value) return `${answer.status} has another ${name}`;
     }
     if (answer.headers.get('x-request-id') !== REQUEST_ID) return 'the X-Request-Id is another one';
     const said = new Set(Object.keys(described.headers ?? {}).map((name) => name.toLowerCase()));
