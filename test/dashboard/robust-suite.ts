@@ -131,6 +131,32 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
     await until(async () => (await page.getByText('Waiting for the server.').count()) === 0);
   });
 
+  tap.test('a server that takes requests and answers none is said, and waited for', async () => {
+    const { page } = await signedIn('/keys');
+    await page.clock.install();
+    await page.reload();
+    await page.getByText('No keys yet').waitFor();
+    const line = page.getByText('The server can’t be reached.');
+    /** Seconds go by until it is so. */
+    const comes = (isSo: () => Promise<boolean> | boolean) =>
+      until(async () => {
+        await page.clock.runFor(5_000);
+        return await isSo();
+      });
+    let questions = 0;
+    await page.route(/\/web\/|\/livez|\/version/, (route) => {
+      if (route.request().url().endsWith('/livez')) questions += 1;
+    });
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await comes(async () => (await line.count()) === 1);
+    // The first of them has no answer, ever.
+    await comes(() => questions >= 2);
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await page.clock.runFor(10_000);
+    await line.waitFor({ state: 'detached' });
+    await page.getByText('0 of 6 scans used').waitFor();
+  });
+
   tap.test('a new key is not lost by Esc, its line runs as it is pasted, and the focus goes back', async (t) => {
     const { page } = await signedIn('/keys');
     const button = page.getByRole('button', { name: 'Create a key' }).first();

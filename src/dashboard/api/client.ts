@@ -1,5 +1,6 @@
 // Requests to the dashboard API: with the cookie, renewed where needed, answers checked, failures as Problem.
 import type { z } from 'zod/mini';
+import { deadline, READ_MS } from './deadline.ts';
 import { noAnswer, Problem, problemOf, SessionEnded } from './problem.ts';
 import { endSession, keepFresh, renewAfterRefusal } from './session.ts';
 import { Nothing } from './shapes.ts';
@@ -43,20 +44,30 @@ export function isRefusal({ status }: { readonly status: number }): boolean {
 }
 
 async function send<T>({ method = 'GET', path, body, signal }: Ask<T>): Promise<Response> {
-  try {
-    return await fetch(path, {
+  // What changes something may have done so: nobody gives it up but who sees that it takes long.
+  const until = method === 'GET' ? deadline(READ_MS, signal) : signal;
+  return await answered(
+    fetch(path, {
       method,
       ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
-      ...(signal === undefined ? {} : { signal }),
-    });
+      ...(until === undefined ? {} : { signal: until }),
+    }),
+    signal,
+  );
+}
+
+/** `signal`: of who asks, and has no need of the answer any more. */
+async function answered<T>(answer: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  try {
+    return await answer;
   } catch (error) {
     if (signal?.aborted) throw error;
     throw noAnswer();
   }
 }
 
-async function read<T>(response: Response, { shape }: Ask<T>): Promise<T> {
-  const text = await response.text();
+async function read<T>(response: Response, { shape, signal }: Ask<T>): Promise<T> {
+  const text = await answered(response.text(), signal);
   if (!response.ok) throw failureOf(response, text);
   return shape.parse(text === '' ? null : JSON.parse(text));
 }

@@ -1,5 +1,8 @@
 // Whether the server can be reached: known from requests that got no answer, and asked again until there is one.
+import { deadline } from './deadline.ts';
 
+/** For an answer that says nothing more than that, in milliseconds. */
+const ANSWER_MS = 10_000;
 /** Between two questions, in milliseconds. */
 const ASK_MS = 3_000;
 /** In a hidden tab, whose uploads go on; it also asks when it is looked at again. */
@@ -43,7 +46,7 @@ async function ask(): Promise<void> {
 
 async function isThere(): Promise<boolean> {
   // A proxy in front answers with these while the server is away.
-  return await fetch('/livez', { cache: 'no-store' }).then(
+  return await fetch('/livez', { cache: 'no-store', signal: deadline(ANSWER_MS) }).then(
     ({ status }) => !isProxysOwn(status),
     () => false,
   );
