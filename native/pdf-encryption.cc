@@ -115,32 +115,48 @@ class Only {
   bool is_doubtful_ = false;
 };
 
-// What a name stands before, wherever that is.
-template <typename Take>
-void ForValues(std::string_view text, std::string_view key, Take take) {
-  for (size_t at = text.find(key); at != text.npos; at = text.find(key, at + 1)) {
-    constexpr size_t kLongest = 64 << 10;
-    Lexer lexer(text.substr(0, at + std::min(kLongest, text.size() - at)), at);
-    Tokens tokens;
-    if (lexer.Next().text != key.substr(1)) continue;
-    TakeValue(lexer, &tokens);
-    take(std::move(tokens));
-  }
-}
+// Values in a document, as long as there is no more to read than one has: values may hold each other.
+class Search {
+ public:
+  explicit Search(std::string_view text) : text_(text), left_(4 * text.size() + (1 << 20)) {}
 
-Only ObjectsOf(std::string_view text, std::string_view number) {
-  Only values;
-  for (size_t at = text.find(kObject); at != text.npos; at = text.find(kObject, at + 1)) {
-    size_t end = at;
-    DigitsBefore(text, end);
-    if (DigitsBefore(text, end) != number) continue;
-    Lexer lexer(text, at + kObject.size());
+  // What a name stands before, wherever that is.
+  template <typename Take>
+  void ForValues(std::string_view key, Take take) {
+    for (size_t at = text_.find(key); at != text_.npos && left_ > 0; at = text_.find(key, at + 1)) {
+      Lexer lexer = LexerAt(at);
+      if (lexer.Next().text == key.substr(1)) take(Value(lexer));
+      left_ -= std::min(left_, lexer.at() - at);
+    }
+  }
+
+  Only ObjectsOf(std::string_view number) {
+    Only values;
+    for (size_t at = text_.find(kObject); at != text_.npos && left_ > 0; at = text_.find(kObject, at + 1)) {
+      size_t end = at;
+      DigitsBefore(text_, end);
+      if (DigitsBefore(text_, end) != number) continue;
+      Lexer lexer = LexerAt(at + kObject.size());
+      values.Take(Value(lexer));
+      left_ -= std::min(left_, lexer.at() - at);
+    }
+    return values;
+  }
+
+  bool is_too_much() const { return left_ == 0; }
+
+ private:
+  Lexer LexerAt(size_t at) const { return Lexer(text_.substr(0, at + std::min(left_, text_.size() - at)), at); }
+
+  static Tokens Value(Lexer& lexer) {
     Tokens tokens;
     TakeValue(lexer, &tokens);
-    values.Take(std::move(tokens));
+    return tokens;
   }
-  return values;
-}
+
+  const std::string_view text_;
+  size_t left_;
+};
 
 // How streams are encrypted, by the dictionary's list of filters.
 Encryption::Cipher CipherOf(const Tokens& tokens, int64_t version) {
@@ -258,16 +274,19 @@ Vector KeyOfOld(const Tokens& tokens, const std::vector<Vector>& documents, int6
   return {};
 }
 
-// The first of two. Something else may be named so as well.
-std::vector<Vector> DocumentsIn(std::string_view text) {
+// The first of two. Something else may be named so as well. Nothing: more than a document has are named so.
+std::optional<std::vector<Vector>> DocumentsIn(Search& search) {
   constexpr size_t kMost = 64;
   constexpr std::string_view kSpellings[] = {"/ID", "/I#44", "/#49D", "/#49#44"};
   std::vector<Vector> documents;
   for (const std::string_view spelling : kSpellings) {
-    ForValues(text, spelling, [&](const Tokens& tokens) {
-      if (documents.size() < kMost && tokens.size() > 1 && tokens[0].kind == Kind::kList) documents.push_back(BytesOf(&tokens[1]));
+    search.ForValues(spelling, [&](const Tokens& tokens) {
+      if (documents.size() > kMost || tokens.size() < 2 || tokens[0].kind != Kind::kList) return;
+      Vector document = BytesOf(&tokens[1]);
+      if (std::ranges::find(documents, document) == documents.end()) documents.push_back(std::move(document));
     });
   }
+  if (documents.size() > kMost || search.is_too_much()) return std::nullopt;
   return documents;
 }
 
@@ -276,14 +295,15 @@ std::vector<Vector> DocumentsIn(std::string_view text) {
 Encryption ReadEncryption(std::string_view text) {
   Encryption encryption;
   const auto is_one = [](const Tokens& tokens) { return ValueOf(tokens, "V") != nullptr && ValueOf(tokens, "O") != nullptr; };
+  Search search(text);
   Only found;
-  ForValues(text, "/Encrypt", [&](Tokens tokens) {
+  search.ForValues("/Encrypt", [&](Tokens tokens) {
     if (!tokens.empty()) found.Take(std::move(tokens));
   });
   encryption.is_doubtful = found.is_doubtful();
-  if (!found.tokens().empty() && found.tokens()[0].kind == Kind::kWord) found = ObjectsOf(text, found.tokens()[0].text);
+  if (!found.tokens().empty() && found.tokens()[0].kind == Kind::kWord) found = search.ObjectsOf(found.tokens()[0].text);
   const Tokens& tokens = found.tokens();
-  encryption.is_doubtful = encryption.is_doubtful || found.is_doubtful();
+  encryption.is_doubtful = encryption.is_doubtful || found.is_doubtful() || search.is_too_much();
   if (encryption.is_doubtful || !is_one(tokens)) return encryption;
   const int64_t version = NumberOf(ValueOf(tokens, "V"), 0);
   const Token* const metadata = ValueOf(tokens, "EncryptMetadata");
@@ -291,8 +311,9 @@ Encryption ReadEncryption(std::string_view text) {
   if (version == 5) {
     encryption.key = HiddenKeyOf(tokens, NumberOf(ValueOf(tokens, "R"), 0));
   } else if (version == 1 || version == 2 || version == 4) {
-    const std::vector<Vector> documents = DocumentsIn(text);
-    encryption.key = KeyOfOld(tokens, documents, version, encryption.has_plain_metadata);
+    const std::optional<std::vector<Vector>> documents = DocumentsIn(search);
+    encryption.is_doubtful = !documents;
+    if (documents) encryption.key = KeyOfOld(tokens, *documents, version, encryption.has_plain_metadata);
   }
   if (!encryption.key.empty()) encryption.cipher = CipherOf(tokens, version);
   return encryption;

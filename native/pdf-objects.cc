@@ -100,9 +100,10 @@ class Document {
     lexer.SkipBlanks();
     const size_t word = lexer.at();
     if (!text_.substr(word).starts_with(kStream)) return;
-    size_t start = word + kStream.size();
-    while (start < text_.size() && text_[start] != '\r' && text_[start] != '\n') start++;
-    const bool is_odd = start != word + kStream.size();
+    const size_t behind = word + kStream.size();
+    size_t start = std::min(text_.find_first_of("\r\n", behind), text_.size());
+    left_ -= std::min(left_, start - behind);
+    const bool is_odd = start != behind;
     start += text_.substr(start).starts_with("\r\n") ? 2 : 1;
     if (start > text_.size()) return;
     Object object{text_.substr(begin, word - begin), start, 0, {}, is_odd, is_said_twice};

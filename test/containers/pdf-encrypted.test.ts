@@ -181,3 +181,16 @@ t.test('a document that says in two ways how it is encrypted is incomplete', asy
       'incomplete: engine cannot unpack this kind of PDF data',
     );
 });
+
+t.test('values that hold each other are not read again and again', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const lock = oldLock(2, 3, 16, '/Length 128', false);
+  for (const part of ['/Encrypt<<', '/Encrypt[', '/Encrypt(', '8 0 obj[', '/ID[', '/ID<<']) {
+    const verdict = verdictOf(pdf(lock, '', lock.encrypt(wanted), part.repeat(200_000)));
+    t.ok(verdict === 'infected' || verdict.startsWith('incomplete'), `${part}: ${verdict}`);
+  }
+  const others = pdf(lock, '', lock.encrypt(wanted), '% /ID[<00><00>]\n'.repeat(100));
+  t.equal(verdictOf(others), 'infected', 'the same name again and again');
+  const names = Array.from({ length: 100 }, (_, index) => `% /ID[(${index})(0)]\n`).join('');
+  t.match(verdictOf(pdf(lock, '', lock.encrypt(wanted), names)), /^incomplete/, 'more names than documents have');
+});
