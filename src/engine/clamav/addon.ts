@@ -1,9 +1,8 @@
 // The only loader of the native addon: it checks what goes in and types what comes out. The engine in it belongs to the process.
-import { existsSync } from 'node:fs';
 import { access, constants, readFile, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename } from 'node:path';
-import { messageOfError } from '../../error-text.js';
+import { codeOf, messageOfError } from '../../error-text.js';
 import { addonPath, marksDirectory } from '../../paths.js';
 import {
   contentDigest,
@@ -171,13 +170,14 @@ let loadedAddon: NativeAddon | null = null;
 /** At the first call and not at import: a service without the addon can then say what is missing. */
 function addon(): NativeAddon {
   if (loadedAddon === null) {
-    if (!existsSync(addonPath)) {
-      throw new EngineLoadError(`The native engine is not built (${addonPath} is missing): run "npm run build"`);
-    }
     try {
       const exported: NativeAddon = createRequire(import.meta.url)(addonPath);
       loadedAddon = exported;
     } catch (error) {
+      // Node looks with the rights that this process has; access(2) would go by those of its user.
+      if (codeOf(error) === 'MODULE_NOT_FOUND') {
+        throw new EngineLoadError(`The native engine is not built (${addonPath} is missing): run "npm run build"`);
+      }
       // It was built on another machine, or libclamav was removed since.
       throw new EngineLoadError(`The native engine cannot be loaded: ${messageOfError(error)}`, { cause: error });
     }
