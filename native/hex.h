@@ -44,4 +44,21 @@ inline std::string BytesOfHex(std::string_view hex) {
   return bytes;
 }
 
+// The bytes of all digits among other letters, which may lie between the two of one; the last one may lack its second. False: so says `take`.
+template <typename Take>
+bool ForBytes(std::string_view letters, Take take) {
+  std::optional<uint8_t> high;
+  for (const char letter : letters) {
+    const std::optional<uint8_t> digit = DigitOf(letter);
+    if (!digit) continue;
+    if (!high) {
+      high = digit;
+      continue;
+    }
+    if (!take(static_cast<uint8_t>(*high << 4 | *digit))) return false;
+    high.reset();
+  }
+  return !high || take(static_cast<uint8_t>(*high << 4));
+}
+
 }  // namespace sluice

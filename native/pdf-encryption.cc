@@ -30,18 +30,10 @@ Vector DigestOf(const char* name, const Vector& bytes) {
 
 Vector BytesOfDigits(std::string_view digits) {
   Vector bytes;
-  std::optional<uint8_t> high;
-  for (const char letter : digits) {
-    const std::optional<uint8_t> digit = DigitOf(letter);
-    if (!digit) continue;
-    if (!high) {
-      high = digit;
-      continue;
-    }
-    bytes.push_back(static_cast<uint8_t>(*high << 4 | *digit));
-    high.reset();
-  }
-  if (high) bytes.push_back(static_cast<uint8_t>(*high << 4));
+  ForBytes(digits, [&](uint8_t byte) {
+    bytes.push_back(byte);
+    return true;
+  });
   return bytes;
 }
 
@@ -96,15 +88,11 @@ int64_t NumberOf(const Token* token, int64_t usual) {
   return std::strtoll(std::string(token->text).c_str(), nullptr, 10);
 }
 
-bool IsSame(const Tokens& one, const Tokens& other) {
-  return std::ranges::equal(one, other, [](const Token& left, const Token& right) { return left.kind == right.kind && left.text == right.text; });
-}
-
 // Values that are all the same, or else nothing is to be said.
 class Only {
  public:
   void Take(Tokens tokens) {
-    is_doubtful_ = is_doubtful_ || (!tokens_.empty() && !IsSame(tokens_, tokens));
+    is_doubtful_ = is_doubtful_ || (!tokens_.empty() && tokens_ != tokens);
     tokens_ = std::move(tokens);
   }
   const Tokens& tokens() const { return tokens_; }
@@ -115,39 +103,37 @@ class Only {
   bool is_doubtful_ = false;
 };
 
-// Values in a document, as long as there is no more to read than one has: values may hold each other.
+// Values in a document.
 class Search {
  public:
-  explicit Search(std::string_view text) : text_(text), left_(4 * text.size() + (1 << 20)) {}
+  explicit Search(std::string_view text) : text_(text), allowance_(text) {}
 
   // What a name stands before, wherever that is.
   template <typename Take>
   void ForValues(std::string_view key, Take take) {
-    for (size_t at = text_.find(key); at != text_.npos && left_ > 0; at = text_.find(key, at + 1)) {
-      Lexer lexer = LexerAt(at);
+    for (size_t at = text_.find(key); at != text_.npos && !allowance_.is_spent(); at = text_.find(key, at + 1)) {
+      Lexer lexer = allowance_.At(at);
       if (lexer.Next().text == key.substr(1)) take(Value(lexer));
-      left_ -= std::min(left_, lexer.at() - at);
+      allowance_.Spend(lexer.read());
     }
   }
 
   Only ObjectsOf(std::string_view number) {
     Only values;
-    for (size_t at = text_.find(kObject); at != text_.npos && left_ > 0; at = text_.find(kObject, at + 1)) {
+    for (size_t at = text_.find(kObject); at != text_.npos && !allowance_.is_spent(); at = text_.find(kObject, at + 1)) {
       size_t end = at;
       DigitsBefore(text_, end);
       if (DigitsBefore(text_, end) != number) continue;
-      Lexer lexer = LexerAt(at + kObject.size());
+      Lexer lexer = allowance_.At(at + kObject.size());
       values.Take(Value(lexer));
-      left_ -= std::min(left_, lexer.at() - at);
+      allowance_.Spend(lexer.read());
     }
     return values;
   }
 
-  bool is_too_much() const { return left_ == 0; }
+  bool is_too_much() const { return allowance_.is_spent(); }
 
  private:
-  Lexer LexerAt(size_t at) const { return Lexer(text_.substr(0, at + std::min(left_, text_.size() - at)), at); }
-
   static Tokens Value(Lexer& lexer) {
     Tokens tokens;
     TakeValue(lexer, &tokens);
@@ -155,7 +141,7 @@ class Search {
   }
 
   const std::string_view text_;
-  size_t left_;
+  Allowance allowance_;
 };
 
 // How streams are encrypted, by the dictionary's list of filters.

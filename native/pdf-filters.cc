@@ -12,37 +12,27 @@
 
 #include "held.h"
 #include "hex.h"
+#include "pdf-lexer.h"
 
 namespace sluice::pdf {
 namespace {
 
 // So many are decoded at once.
 constexpr size_t kAtOnce = 64 << 10;
-constexpr std::string_view kBlanks("\0\t\n\f\r ", 6);
 
 bool IsBlank(uint8_t byte) { return kBlanks.find(static_cast<char>(byte)) != kBlanks.npos; }
 
-// The digits of a byte may lie in two lines. The last one may lack its second.
 streams::End DecodeHex(Bytes data, streams::Output& output) {
-  constexpr uint8_t kEnd = '>';
-  std::optional<uint8_t> high;
+  const size_t end = std::min(TextOf(data).find('>'), data.size());
   std::vector<uint8_t> decoded;
-  for (const uint8_t byte : data) {
-    if (byte == kEnd) break;
-    const std::optional<uint8_t> digit = DigitOf(static_cast<char>(byte));
-    if (!digit) continue;
-    if (!high) {
-      high = digit;
-    } else {
-      decoded.push_back(static_cast<uint8_t>(*high << 4 | *digit));
-      high.reset();
-      if (decoded.size() < kAtOnce) continue;
-      if (!output.Put(decoded)) return output.stopped();
-      decoded.clear();
-    }
-  }
-  if (high) decoded.push_back(static_cast<uint8_t>(*high << 4));
-  return output.Put(decoded) ? streams::End::kWhole : output.stopped();
+  const bool has_room = ForBytes(TextOf(data).substr(0, end), [&](uint8_t byte) {
+    decoded.push_back(byte);
+    if (decoded.size() < kAtOnce) return true;
+    if (!output.Put(decoded)) return false;
+    decoded.clear();
+    return true;
+  });
+  return has_room && output.Put(decoded) ? streams::End::kWhole : output.stopped();
 }
 
 // Five letters are four bytes, and a `z` is four zeros. What is said before them by PostScript some readers pass over.

@@ -9,7 +9,6 @@
 namespace sluice::pdf {
 namespace {
 
-constexpr std::string_view kBlanks("\0\t\n\f\r ", 6);
 constexpr std::string_view kNoLetters("\0\t\n\f\r ()<>[]{}/%", 16);
 
 }  // namespace

@@ -48,18 +48,14 @@ struct Said {
   Tokens length;
 };
 
-bool IsSame(const Tokens& one, const Tokens& other) {
-  return std::ranges::equal(one, other, [](const Token& left, const Token& right) { return left.kind == right.kind && left.text == right.text; });
-}
-
 class Document {
  public:
-  Document(std::string_view text, size_t most) : text_(text), most_(most), left_(4 * text.size() + (1 << 20)) {}
+  Document(std::string_view text, size_t most) : text_(text), most_(most), allowance_(text) {}
 
   Objects Read() {
     for (size_t at = text_.find(kObject); at != text_.npos && objects_.with_streams.size() <= most_; at = text_.find(kObject, at + 1)) {
       if (at >= 3 && text_.substr(at - 3, 3) == "end") continue;
-      if (left_ == 0) {
+      if (allowance_.is_spent()) {
         objects_.is_too_much = true;
         break;
       }
@@ -70,10 +66,9 @@ class Document {
 
  private:
   void ReadAt(size_t begin) {
-    // What is beyond has been read too often.
-    Lexer lexer(text_.substr(0, begin + std::min(left_, text_.size() - begin)), begin);
+    Lexer lexer = allowance_.At(begin);
     if (lexer.Next().kind == Kind::kOpen) ReadDictionary(lexer, begin);
-    left_ -= std::min(left_, lexer.at() - begin);
+    allowance_.Spend(lexer.read());
   }
 
   void ReadDictionary(Lexer& lexer, size_t begin) {
@@ -94,7 +89,7 @@ class Document {
       Tokens taken;
       TakeValue(lexer, tokens == nullptr ? nullptr : &taken);
       if (tokens == nullptr) continue;
-      is_said_twice = is_said_twice || (tokens != &said.length && !tokens->empty() && !IsSame(*tokens, taken));
+      is_said_twice = is_said_twice || (tokens != &said.length && !tokens->empty() && *tokens != taken);
       *tokens = std::move(taken);
     }
     lexer.SkipBlanks();
@@ -102,7 +97,7 @@ class Document {
     if (!text_.substr(word).starts_with(kStream)) return;
     const size_t behind = word + kStream.size();
     size_t start = std::min(text_.find_first_of("\r\n", behind), text_.size());
-    left_ -= std::min(left_, start - behind);
+    allowance_.Spend(start - behind);
     const bool is_odd = start != behind;
     start += text_.substr(start).starts_with("\r\n") ? 2 : 1;
     if (start > text_.size()) return;
@@ -151,14 +146,14 @@ class Document {
   bool TakeObject(size_t number, Tokens& tokens, bool& is_unique) {
     if (!is_listed_) List();
     auto found = std::ranges::lower_bound(list_, number, {}, &Place::number);
-    if (found == list_.end() || found->number != number || left_ == 0) return false;
+    if (found == list_.end() || found->number != number || allowance_.is_spent()) return false;
     std::optional<Tokens> first;
     for (; found != list_.end() && found->number == number; ++found) {
       Tokens value;
-      Lexer lexer(text_.substr(0, found->at + std::min(left_, text_.size() - found->at)), found->at);
+      Lexer lexer = allowance_.At(found->at);
       TakeValue(lexer, &value);
-      left_ -= std::min(left_, lexer.at() - found->at);
-      is_unique = is_unique && (!first || IsSame(*first, value));
+      allowance_.Spend(lexer.read());
+      is_unique = is_unique && (!first || *first == value);
       first = std::move(value);
     }
     tokens.insert(tokens.end(), first->begin(), first->end());
@@ -166,8 +161,13 @@ class Document {
   }
 
   void List() {
+    constexpr size_t kMost = 1 << 20;
     is_listed_ = true;
     for (size_t at = text_.find(kObject); at != text_.npos; at = text_.find(kObject, at + 1)) {
+      if (list_.size() == kMost) {
+        objects_.is_too_much = true;
+        break;
+      }
       size_t end = at;
       DigitsBefore(text_, end);
       const std::optional<size_t> number = NumberIn(DigitsBefore(text_, end));
@@ -185,11 +185,12 @@ class Document {
     if (!is_resolved || !is_unique) object.is_foreign = true;
     const std::vector<std::optional<Parameters>> parameters = ParametersIn(said.parameters, object.is_foreign);
     const bool is_list = !said.filters.empty() && said.filters[0].kind == Kind::kList;
+    constexpr size_t kStepsMost = 16;
     size_t index = 0;
     for (const Token& token : said.filters) {
+      if (object.steps.size() > kStepsMost) break;
       if (token.kind == Kind::kName && (is_list || index == 0)) AddStep(token.text, index++, parameters, object);
     }
-    constexpr size_t kStepsMost = 16;
     if (object.steps.size() > kStepsMost) object.is_foreign = true;
     object.is_odd = object.is_odd || (object.steps.empty() && !said.filters.empty());
   }
@@ -247,8 +248,7 @@ class Document {
 
   const std::string_view text_;
   const size_t most_;
-  // How much may be read: dictionaries may hold each other.
-  size_t left_;
+  Allowance allowance_;
   Objects objects_;
   bool is_listed_ = false;
   std::vector<Place> list_;

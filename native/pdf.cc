@@ -155,7 +155,8 @@ class Reader {
     if (object.length > bytes_.size() - object.start) return found;
     if (object.start + object.length <= found) {
       // What lies before the word is the end of a line.
-      const bool is_exact = object.length > 0 && text_.substr(object.start + object.length, found - object.start - object.length).find_first_not_of("\r\n") == text_.npos;
+      const std::string_view rest = text_.substr(object.start + object.length, found - object.start - object.length);
+      const bool is_exact = object.length > 0 && (rest.empty() || rest == "\n" || rest == "\r" || rest == "\r\n");
       return is_exact ? object.start + object.length : found;
     }
     reading_.excess += object.start + object.length - found;

@@ -185,7 +185,16 @@ t.test('a document that says in two ways how it is encrypted is incomplete', asy
 t.test('values that hold each other are not read again and again', async (t) => {
   await load(t, [ownSignaturesDirectory]);
   const lock = oldLock(2, 3, 16, '/Length 128', false);
-  for (const part of ['/Encrypt<<', '/Encrypt[', '/Encrypt(', '8 0 obj[', '/ID[', '/ID<<']) {
+  for (const part of [
+    '/Encrypt<<',
+    '/Encrypt[',
+    '/Encrypt(',
+    '/Encrypt 1(',
+    '8 0 obj[',
+    '8 0 obj 1(',
+    '/ID[',
+    '/ID<<',
+  ]) {
     const verdict = verdictOf(pdf(lock, '', lock.encrypt(wanted), part.repeat(200_000)));
     t.ok(verdict === 'infected' || verdict.startsWith('incomplete'), `${part}: ${verdict}`);
   }

@@ -209,6 +209,8 @@ t.test('dictionaries in each other are not read again and again', async (t) => {
     'incomplete: engine cannot unpack this kind of PDF data',
     'values said again and again',
   );
+  const ahead = `%PDF-1.7\n1 0 obj<</Filter 7 0 R>>stream\nabc\nendstream\nendobj ${'7 0 obj 1('.repeat(200_000)}`;
+  t.match(verdictOf(Buffer.from(ahead)), /^incomplete/, 'what stands behind them');
 });
 
 t.test('of more such streams than files may be, the last ones are not clean', async (t) => {
