@@ -55,7 +55,9 @@ export const texts = {
     unreachable: 'The server can’t be reached. This page goes on by itself as soon as it answers.',
     waiting: 'Waiting for the server.',
     wrongPassword: 'This is not your current password',
-    notSent: 'Not sent: the server can’t be reached. What you have entered stays here.',
+    notDone: 'Not done: the server can’t be reached. What you have entered stays here.',
+    outcomeUnknown:
+      'The server has not answered, so it is not known whether this was done. Look before you do it again: it was sent once, and is not sent again by itself.',
     broken: {
       bug: {
         title: 'This page could not be shown',

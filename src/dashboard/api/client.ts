@@ -1,7 +1,8 @@
 // Requests to the dashboard API: with the cookie, renewed where needed, answers checked, failures as Problem.
 import type { z } from 'zod/mini';
-import { deadline, READ_MS } from './deadline.ts';
-import { noAnswer, Problem, problemOf, SessionEnded } from './problem.ts';
+import { CHANGE_MS, deadline, READ_MS } from './deadline.ts';
+import { noAnswer, outcomeUnknown, Problem, problemOf, SessionEnded } from './problem.ts';
+import { isThere, isUnreachable } from './reachability.ts';
 import { endSession, keepFresh, renewAfterRefusal } from './session.ts';
 import { Nothing } from './shapes.ts';
 
@@ -13,6 +14,8 @@ export interface Ask<T> {
   readonly body?: unknown;
   readonly shape: z.ZodMiniType<T>;
   readonly signal?: AbortSignal;
+  /** It changes nothing that counts, or the same again changes nothing more. */
+  readonly isHarmless?: boolean;
 }
 
 /** A request of somebody who is signed in. Rejects with Problem, or SessionEnded when the way leads to the sign-in. */
@@ -43,35 +46,41 @@ export function isRefusal({ status }: { readonly status: number }): boolean {
   return status === 401;
 }
 
-async function send<T>({ method = 'GET', path, body, signal }: Ask<T>): Promise<Response> {
-  // What changes something may have done so: nobody gives it up but who sees that it takes long.
-  const until = method === 'GET' ? deadline(READ_MS, signal) : signal;
-  return await answered(
-    fetch(path, {
-      method,
-      ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
-      ...(until === undefined ? {} : { signal: until }),
-    }),
-    signal,
-  );
+/** Reading is harmless by itself. */
+function isChange<T>({ method = 'GET', isHarmless = false }: Ask<T>): boolean {
+  return method !== 'GET' && !isHarmless;
+}
+
+async function send<T>(request: Ask<T>): Promise<Response> {
+  const { method = 'GET', path, body, signal } = request;
+  // It is not begun where nobody would hear of its end.
+  if (isChange(request) && isUnreachable() && !(await isThere())) throw noAnswer();
+  const answer = fetch(path, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
+    signal: deadline(method === 'GET' ? READ_MS : CHANGE_MS, signal),
+  });
+  return await answered(answer, request);
 }
 
 /** `signal`: of who asks, and has no need of the answer any more. */
-async function answered<T>(answer: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+async function answered<T, A>(answer: Promise<A>, request: Ask<T>): Promise<A> {
   try {
     return await answer;
   } catch (error) {
-    if (signal?.aborted) throw error;
-    throw noAnswer();
+    if (request.signal?.aborted) throw error;
+    throw unanswered(request);
   }
 }
 
-async function read<T>(response: Response, { shape, signal }: Ask<T>): Promise<T> {
-  const text = await answered(response.text(), signal);
-  if (!response.ok) throw failureOf(response, text);
-  return shape.parse(text === '' ? null : JSON.parse(text));
+function unanswered<T>(request: Ask<T>): Problem {
+  return isChange(request) ? outcomeUnknown() : noAnswer();
 }
 
-function failureOf({ status, headers }: Response, text: string): Problem {
-  return problemOf(status, text, headers.get('retry-after'));
+async function read<T>(response: Response, request: Ask<T>): Promise<T> {
+  const text = await answered(response.text(), request);
+  if (!response.ok) {
+    throw problemOf(response.status, text, response.headers.get('retry-after'), () => unanswered(request));
+  }
+  return request.shape.parse(text === '' ? null : JSON.parse(text));
 }

@@ -19,6 +19,14 @@ export class Problem extends Error {
   }
 }
 
+/** Something was to be changed, and no answer says whether it was. Nobody sends it again but who has looked. */
+export class OutcomeUnknown extends Problem {
+  constructor() {
+    super(0, {}, null);
+    this.name = 'OutcomeUnknown';
+  }
+}
+
 /** The session is over: the tokens that the browser has are good for nothing any more. */
 export class SessionEnded extends Error {
   constructor() {
@@ -27,14 +35,26 @@ export class SessionEnded extends Error {
   }
 }
 
+/** Nothing was changed, or it may be asked for again. */
 export function noAnswer(): Problem {
   noteNoAnswer();
   return new Problem(0, {}, null);
 }
 
-export function problemOf(status: number, text: string, retryAfter: string | null): Problem {
+export function outcomeUnknown(): OutcomeUnknown {
+  noteNoAnswer();
+  return new OutcomeUnknown();
+}
+
+/** `unanswered`: what it is where a proxy says that the server has not answered. */
+export function problemOf(
+  status: number,
+  text: string,
+  retryAfter: string | null,
+  unanswered: () => Problem = noAnswer,
+): Problem {
   const parsed = ErrorBody.safeParse(jsonOf(text));
-  if (!parsed.success && isProxysOwn(status)) return noAnswer();
+  if (!parsed.success && isProxysOwn(status)) return unanswered();
   if (!parsed.success) return new Problem(status, {}, retryAfter);
   const { error, message } = parsed.data;
   return new Problem(status, { error, ...(message === undefined ? {} : { message }) }, retryAfter);

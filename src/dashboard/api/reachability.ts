@@ -44,7 +44,8 @@ async function ask(): Promise<void> {
   else askLater();
 }
 
-async function isThere(): Promise<boolean> {
+/** Asks it now. */
+export async function isThere(): Promise<boolean> {
   // A proxy in front answers with these while the server is away.
   return await fetch('/livez', { cache: 'no-store', signal: deadline(ANSWER_MS) }).then(
     ({ status }) => !isProxysOwn(status),

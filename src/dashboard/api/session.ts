@@ -1,4 +1,5 @@
 // The session as this browser knows it: until when the access cookie is good, renewed by one tab for all of them.
+import { CHANGE_MS, deadline, READ_MS } from './deadline.ts';
 import { noAnswer, problemOf, SessionEnded } from './problem.ts';
 import { SignedIn } from './shapes.ts';
 
@@ -9,6 +10,8 @@ const AS = 'sluice.signedInAs';
 /** Renewed this long before its end: no request meets an expired token on its way. */
 const MARGIN_MS = 60_000;
 const LOCK = 'sluice.refresh';
+/** For the answer that another tab gets to a request that was under way at the same time as ours. */
+const RACE_MS = 3_000;
 
 export type EndReason = 'ended' | 'signedOut';
 type Listener = (reason: EndReason) => void;
@@ -82,8 +85,23 @@ export async function renewAfterRefusal(): Promise<void> {
   await renew(untilMs());
 }
 
-/** A refresh token works once, so tabs take turns: a tab that waited finds a new one. */
+/** The renewal of this tab, which all its requests wait for. */
+let renewal: Promise<void> | null = null;
+
+/** Who waits gives up when it takes long. What was sent is not given up with them, nor sent again beside it: a token that was used and is sent again ends the session. */
 async function renew(seenUntil: number): Promise<void> {
+  renewal ??= inTurn(seenUntil).finally(() => {
+    renewal = null;
+  });
+  const work = renewal;
+  await new Promise<void>((resolve, reject) => {
+    const timer = window.setTimeout(() => reject(noAnswer()), READ_MS);
+    void work.then(resolve, reject).finally(() => window.clearTimeout(timer));
+  });
+}
+
+/** A refresh token works once, so tabs take turns: a tab that waited finds a new one. */
+async function inTurn(seenUntil: number): Promise<void> {
   const work = async (): Promise<void> => {
     // Another request, or tab, has heard that it is over.
     if (!isSignedIn()) throw new SessionEnded();
@@ -95,19 +113,44 @@ async function renew(seenUntil: number): Promise<void> {
 }
 
 async function refresh(seenUntil: number): Promise<void> {
-  const response = await fetch('/web/auth/refresh', { method: 'POST' }).catch(() => {
-    throw noAnswer();
-  });
-  const text = await response.text();
+  const { response, text } = await sendRefresh();
   if (response.ok) {
     rememberSession(SignedIn.parse(JSON.parse(text)));
     return;
   }
   if (response.status !== 401) throw problemOf(response.status, text, response.headers.get('retry-after'));
   // A tab that couldn't wait for us was faster: its cookie is ours as well.
-  if (untilMs() !== seenUntil && isSignedIn()) return;
+  if (await wasRenewedMeanwhile(seenUntil)) return;
   endSession();
   throw new SessionEnded();
+}
+
+/** By another tab. Where tabs can't take turns its answer may come after our refusal. */
+async function wasRenewedMeanwhile(seenUntil: number): Promise<boolean> {
+  const isOther = (): boolean => untilMs() !== seenUntil;
+  if (!(isOther() || 'locks' in navigator)) {
+    await new Promise<void>((resolve) => {
+      const timer = window.setTimeout(end, RACE_MS);
+      const unwatch = watchSession(() => {
+        if (isOther()) end();
+      });
+      function end(): void {
+        window.clearTimeout(timer);
+        unwatch();
+        resolve();
+      }
+    });
+  }
+  return isOther() && isSignedIn();
+}
+
+async function sendRefresh(): Promise<{ readonly response: Response; readonly text: string }> {
+  try {
+    const response = await fetch('/web/auth/refresh', { method: 'POST', signal: deadline(CHANGE_MS) });
+    return { response, text: await response.text() };
+  } catch {
+    throw noAnswer();
+  }
 }
 
 /** The service said that the session is over. */

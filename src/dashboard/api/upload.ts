@@ -55,6 +55,8 @@ function tellQuota(answer: Answer, { onQuota }: UploadEvents): void {
 
 function post(content: Content, { signal, onProgress }: UploadEvents): Promise<Answer> {
   return new Promise((resolve, reject) => {
+    // It was cancelled while the session was renewed.
+    signal.throwIfAborted();
     const request = new XMLHttpRequest();
     const abort = (): void => request.abort();
     const settled = (): void => signal.removeEventListener('abort', abort);

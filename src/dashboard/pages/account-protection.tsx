@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { renderSVG } from 'uqr';
 import { useLocation } from 'wouter';
 import { ask } from '../api/client.ts';
+import { OutcomeUnknown } from '../api/problem.ts';
 import { meQuery } from '../api/queries.ts';
 import { forgetSession } from '../api/session.ts';
 import { Enrolment, Nothing, Recovery, type User } from '../api/shapes.ts';
@@ -90,11 +91,18 @@ function Enrol({ close }: { readonly close: () => void }) {
   const [currentPassword, setPassword] = useState('');
   const [code, setCode] = useState('');
   const begin = useMutation({
-    mutationFn: () => ask({ method: 'POST', path: `${PATH}/two-factor`, body: { currentPassword }, shape: Enrolment }),
+    mutationFn: () =>
+      ask({
+        ...{ method: 'POST', path: `${PATH}/two-factor`, body: { currentPassword }, shape: Enrolment },
+        isHarmless: true,
+      }),
   });
   const confirm = useMutation({
     mutationFn: () => ask({ method: 'POST', path: `${PATH}/two-factor/confirmation`, body: { code }, shape: Recovery }),
     onSuccess: () => client.invalidateQueries({ queryKey: ['sessions'] }),
+    onError(error) {
+      if (error instanceof OutcomeUnknown) void client.invalidateQueries({ queryKey: meQuery.queryKey });
+    },
   });
   function end(): void {
     void client.invalidateQueries({ queryKey: meQuery.queryKey });
@@ -157,10 +165,10 @@ function Remove({ close }: { readonly close: () => void }) {
     mutationFn: () =>
       ask({ method: 'POST', path: `${PATH}/two-factor/removal`, body: { currentPassword, code }, shape: Nothing }),
     onSuccess() {
-      void client.invalidateQueries({ queryKey: meQuery.queryKey });
       showDone(t.turnedOff);
       close();
     },
+    onSettled: () => client.invalidateQueries({ queryKey: meQuery.queryKey }),
   });
   return (
     <Dialog title={t.turnOff} close={close}>

@@ -3,6 +3,7 @@ import { Button, TextInput } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask } from '../api/client.ts';
+import { OutcomeUnknown } from '../api/problem.ts';
 import { meQuery } from '../api/queries.ts';
 import { User } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
@@ -57,9 +58,12 @@ function useChange(done: string, onDone: (saved: User) => void) {
       ask({ method: 'PUT', path: '/web/users/me', body, shape: User }),
     onSuccess(user) {
       client.setQueryData(meQuery.queryKey, user);
-      void client.invalidateQueries({ queryKey: ['sessions'] });
       showDone(done);
       onDone(user);
+    },
+    onSettled(_, error) {
+      if (error instanceof OutcomeUnknown) void client.invalidateQueries({ queryKey: meQuery.queryKey });
+      void client.invalidateQueries({ queryKey: ['sessions'] });
     },
   });
 }

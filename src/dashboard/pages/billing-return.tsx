@@ -20,6 +20,7 @@ export function CheckoutReturn({ id }: { readonly id: string }) {
         path: '/web/billing/sync',
         body: { checkoutSessionId: id },
         shape: Billing,
+        isHarmless: true,
       });
       client.setQueryData(billingQuery.queryKey, billing);
       void client.invalidateQueries({ queryKey: ['quota'] });

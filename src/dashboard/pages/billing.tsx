@@ -99,7 +99,7 @@ function Status({ billing: { status, currentPeriodEnd, cancelAtPeriodEnd } }: { 
 
 function Portal() {
   const portal = useMutation({
-    mutationFn: () => ask({ method: 'POST', path: '/web/billing/portal-session', shape: Redirect }),
+    mutationFn: () => ask({ method: 'POST', path: '/web/billing/portal-session', shape: Redirect, isHarmless: true }),
     onSuccess: leaveFor,
     onError: showProblem,
   });
@@ -127,7 +127,11 @@ interface PlanCardProps {
 function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
   const checkout = useMutation({
     mutationFn: () =>
-      ask({ method: 'POST', path: '/web/billing/checkout-session', body: { plan: plan.name }, shape: Redirect }),
+      ask({
+        ...{ method: 'POST', path: '/web/billing/checkout-session', body: { plan: plan.name }, shape: Redirect },
+        // The same plan again leads to the same checkout.
+        isHarmless: true,
+      }),
     onSuccess: leaveFor,
     onError: showProblem,
   });

@@ -16,7 +16,7 @@ export function NewKey({ close }: { readonly close: () => void }) {
   const [fields, setFields] = useState(newKeyFields);
   const create = useMutation({
     mutationFn: () => ask({ method: 'POST', path: '/web/keys', body: bodyOf(fields), shape: Key }),
-    onSuccess: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),
+    onSettled: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),
   });
   return (
     <MakingDialog

@@ -86,7 +86,7 @@ function NewWebhook({ close }: { readonly close: () => void }) {
   const [fields, setFields] = useState<WebhookFields>({ url: '', events });
   const create = useMutation({
     mutationFn: () => ask({ method: 'POST', path: PATH, body: fields, shape: WebhookWithSecret }),
-    onSuccess: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
+    onSettled: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
   });
   return (
     <MakingDialog

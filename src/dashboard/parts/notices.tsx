@@ -1,7 +1,7 @@
 // Notices of what was done, and of what could not be: they go by themselves, and stay when the page changes.
 import { Notifications, notifications } from '@mantine/notifications';
 import '@mantine/notifications/styles.css';
-import { SessionEnded } from '../api/problem.ts';
+import { OutcomeUnknown, SessionEnded } from '../api/problem.ts';
 import { sentenceOf } from './problem.tsx';
 
 export function Notices() {
@@ -10,7 +10,14 @@ export function Notices() {
 
 export function showProblem(error: unknown): void {
   if (error instanceof SessionEnded) return;
-  notifications.show({ color: 'red', message: sentenceOf(error), autoClose: 8_000, role: 'alert' });
+  // Somebody has to look, and may be away for as long as it takes.
+  const isUnknown = error instanceof OutcomeUnknown;
+  notifications.show({
+    color: isUnknown ? 'yellow' : 'red',
+    message: sentenceOf(error),
+    autoClose: isUnknown ? false : 8_000,
+    role: 'alert',
+  });
 }
 
 export function showDone(message: string): void {

@@ -1,7 +1,7 @@
 // What went wrong, in plain words: in the place of what could not be loaded, and in forms that could not be sent.
 import { Alert, Button } from '@mantine/core';
 import { useSyncExternalStore } from 'react';
-import { Problem, SessionEnded } from '../api/problem.ts';
+import { OutcomeUnknown, Problem, SessionEnded } from '../api/problem.ts';
 import { isUnreachable, watchReachability } from '../api/reachability.ts';
 import { texts } from '../texts.ts';
 import { duration } from './format.ts';
@@ -9,6 +9,7 @@ import { duration } from './format.ts';
 export function sentenceOf(error: unknown): string {
   if (!(error instanceof Problem)) return texts.problems.broken.bug.hint;
   const { status, error: kind, message, retryAfterSeconds } = error;
+  if (error instanceof OutcomeUnknown) return texts.problems.outcomeUnknown;
   if (status === 0) return texts.problems.noAnswer;
   if (status === 429)
     return texts.problems.tooMany(kind || texts.problems.tooManyRequests, duration(retryAfterSeconds ?? 60));
@@ -30,7 +31,7 @@ export function errorAt(error: unknown, field: string): string | null {
 }
 
 function isNoAnswer(error: unknown): boolean {
-  return error instanceof Problem && error.status === 0;
+  return error instanceof Problem && error.status === 0 && !(error instanceof OutcomeUnknown);
 }
 
 interface FormProblemProps {
@@ -39,14 +40,14 @@ interface FormProblemProps {
   readonly fields?: readonly string[];
 }
 
-/** What is wrong with a form that was sent. That nobody has heard it is said until it can be sent again. */
+/** What is wrong with a form that was sent. That it was not done is said until it can be sent again. */
 export function FormProblem({ error, fields = [] }: FormProblemProps) {
   const isAway = useSyncExternalStore(watchReachability, isUnreachable);
   if (error === null || error instanceof SessionEnded) return null;
   if (fields.some((field) => errorAt(error, field) !== null)) return null;
   if (!isNoAnswer(error)) {
     return (
-      <Alert color="red" role="alert">
+      <Alert color={error instanceof OutcomeUnknown ? 'yellow' : 'red'} role="alert">
         <span className="name">{sentenceOf(error)}</span>
       </Alert>
     );
@@ -54,7 +55,7 @@ export function FormProblem({ error, fields = [] }: FormProblemProps) {
   if (!isAway) return null;
   return (
     <p className="dimmed small" role="alert">
-      {texts.problems.notSent}
+      {texts.problems.notDone}
     </p>
   );
 }
