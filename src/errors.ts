@@ -23,7 +23,7 @@ export const errorTable = {
     400,
     SCAN,
     'File size exceeds limit: REASON',
-    'a file that is to be scanned asynchronously is over ASYNC_MAX_MB',
+    'a file that is to be scanned asynchronously is over ASYNC_MAX_MB, or what came by ICAP is over STREAM_MAX_MB',
   ),
   fileEmpty: row(400, SCAN, 'File is empty', 'the content has no bytes'),
   filenameMissing: row(400, SCAN, 'Filename is missing', 'the file has no or a blank filename'),

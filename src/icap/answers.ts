@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Engine } from '../engine/engine.js';
 import { Failure } from '../errors.js';
 import { ICAP_OPTIONS_SECONDS, ICAP_PREVIEW_BYTES } from '../limits.js';
+import { limitText } from '../scan/content.js';
 import type { ScanFacts } from '../scan/scan-facts.js';
 
 export const CONTINUE = Buffer.from('ICAP/1.0 100 Continue\r\n\r\n');
@@ -133,7 +134,6 @@ export const NOTHING_TO_SCAN: IcapOutcome = { kind: 'pass', notice: null };
 const TIMEOUT = 408;
 const OVERLOADED = 503;
 const SERVER_ERROR = 500;
-const BYTES_PER_MB = 1024 * 1024;
 
 export interface OutcomeSettings {
   readonly incomplete: IncompletePolicy;
@@ -166,7 +166,9 @@ export function worstOf(outcomes: readonly IcapOutcome[]): IcapOutcome {
 /** Why the content could not be looked at as a whole; null: it is not the content's. */
 function reasonOf(problem: unknown, limitBytes: number): string | null {
   if (!(problem instanceof Failure)) return null;
-  if (problem.code === 'fileTooLarge') return `The content is over ${Math.floor(limitBytes / BYTES_PER_MB)} MB`;
+  if (problem.code === 'fileTooLarge' || problem.code === 'acceptedTooLarge') {
+    return `The content is over ${limitText(limitBytes).replace('MB', ' MB')}`;
+  }
   return problem.code === 'scanIncomplete' ? problem.message : null;
 }
 

@@ -6,7 +6,7 @@ import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
 import { baseName, extensionOf } from '../filename.js';
 import { ICAP_FORM_FILES, ICAP_FORM_PARTS, MULTIPART_FIELD_BYTES } from '../limits.js';
-import { Content, type ContentOwner, type Lender } from '../scan/content.js';
+import { Content, type ContentOwner, type Lender, limitText } from '../scan/content.js';
 import {
   boundaryOf,
   MalformedMultipart,
@@ -81,6 +81,12 @@ export class IcapScan extends StreamScan {
     return this.#declaredBytes === null
       ? new Failure('fileTooLarge')
       : new Failure('scanIncomplete', 'the body is longer than its Content-Length');
+  }
+
+  /** The limit of files by HTTP is another one: the row has the one that holds here. */
+  protected override fail(problem: unknown): void {
+    const isTooLarge = problem instanceof Failure && problem.code === 'fileTooLarge';
+    super.fail(isTooLarge ? new Failure('acceptedTooLarge', limitText(this.limitBytes)) : problem);
   }
 
   protected answer(): void {

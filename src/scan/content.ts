@@ -8,6 +8,8 @@ import { type InLine, Line } from '../waiting/line.js';
 import { later } from '../waiting/within.js';
 import { type Block, blockSize, copyInto } from './memory/arena.js';
 
+const MIB = 1024 * 1024;
+
 export interface ContentOwner {
   /** What was kept aside is in the content now: there was room. */
   onRoom(): void;
@@ -179,6 +181,11 @@ export class Content implements InLine<Content> {
     this.#running.update(this.block.subarray(this.#hashedBytes, this.sizeBytes));
     this.#hashedBytes = this.sizeBytes;
   }
+}
+
+/** A limit as messages have it, after the contract's 10MB: to the byte, where it is no whole number of MB. */
+export function limitText(bytes: number): string {
+  return bytes % MIB === 0 ? `${bytes / MIB}MB` : `${bytes} bytes`;
 }
 
 /** Throws Failure `fileTooLarge`: also for a length that was only declared. */

@@ -40,6 +40,24 @@ t.test('each scan says by what it came; ICAP also for whom', async (t) => {
   t.match(lines[1], /,icap,"\{""clientIp"":""192\.0\.2\.7"",""user"":""Local:\/\/anna""\}",,$/);
 });
 
+t.test('what is too large is said to be over the limit that holds, and not over that of files by HTTP', async (t) => {
+  const mb = 1024 * 1024;
+  for (const [env, limitBytes, limit, notice] of [
+    [{ STREAM_MAX_MB: '12' }, 12 * mb, '12MB', '12 MB'],
+    // A quarter of the memory.
+    [{}, 16.5 * mb, '17301504 bytes', '17301504 bytes'],
+  ] as const) {
+    const { server, port } = await startOurs({ UPLOAD_MEMORY_MB: '66', ...env }, { t });
+    const client = await connect(port);
+    const blocked = await client.ask({ body: Buffer.alloc(limitBytes + 1, 1), preview: 100 });
+    t.equal(blocked.headers.get('x-sluice-notice'), `The content is over ${notice}`);
+    client.end();
+    const me = bearer((await signIn(server.url, EMAIL, PASSWORD)).accessToken);
+    const { body } = await ask(`${server.url}/web/scans/stats`, { headers: me });
+    t.match(body, { content: [{ status: '400', error: `File size exceeds limit: ${limit}` }] });
+  }
+});
+
 t.test('what a client says of the one whom it asks for', async (t) => {
   const facts = (address: string | null, user: string | null): string | null =>
     clientFacts(

@@ -3,6 +3,7 @@ import { Failure, Unavailable } from '../../errors.js';
 import { extensionOf, nameFromUrl, type ShownName } from '../../filename.js';
 import type { PendingScan } from '../../history/pending-scans.js';
 import type { Exchange } from '../../http/exchange.js';
+import { limitText } from '../content.js';
 import type { AcceptedScans } from '../pending/accepted-scans.js';
 import type { ArrivingContent } from '../pending/content-store.js';
 import type { SealedOwner } from '../pending/sealed-file.js';
@@ -23,8 +24,6 @@ export interface AcceptingParts {
   /** The name of a key; null: it has ended. */
   readonly nameOfKey: (userId: string, keyId: string) => Promise<string | null>;
 }
-
-const MIB = 1024 * 1024;
 
 export class AcceptingScan extends KeptScan implements SealedOwner {
   readonly #parts: AcceptingParts;
@@ -162,6 +161,6 @@ export class AcceptingScan extends KeptScan implements SealedOwner {
     // The disk may still be at it: until that is over it has its place.
     const dropped = this.#content?.drop() ?? Promise.resolve();
     dropped.catch((error: unknown) => this.tellOf(error)).then(() => this.#leave());
-    super.fail(isTooLarge ? new Failure('acceptedTooLarge', `${this.limitBytes / MIB}MB`) : problem);
+    super.fail(isTooLarge ? new Failure('acceptedTooLarge', limitText(this.limitBytes)) : problem);
   }
 }
