@@ -204,6 +204,7 @@ export const texts = {
     lead: 'Files and URLs, up to 10 MB each; each takes one unit of your hourly quota.',
     drop: 'Drop files here',
     choose: 'Choose files',
+    nothingDropped: 'There is no file in what was dropped.',
     eicar: 'Try a harmless test file',
     eicarHint: 'EICAR is no malware: scanners have agreed to report it as if it were.',
     url: 'Or what is behind a URL',
@@ -230,7 +231,8 @@ export const texts = {
     infected: (name: string) => `Infected: ${name}`,
     details: 'Details',
     cancelled: 'Cancelled',
-    tooLarge: 'Too large: at most 10 MB are scanned. It was not sent.',
+    tooLarge: (bytes: string, limit: string) =>
+      `Too large: at most 10 MB (${limit} bytes) are scanned, and it has ${bytes} bytes. It was not sent.`,
     empty: 'Empty: there is nothing to scan.',
     quota: (time: string) => `The quota of this hour is used up. Goes on by itself at ${time}.`,
     busy: (seconds: number) => `The service is busy. Tries again in ${seconds} s.`,
@@ -238,6 +240,7 @@ export const texts = {
     tryNow: 'Try now',
     incomplete: (reason: string) => `Not fully looked at, so there is no verdict: ${reason}`,
     gaveUp: 'The service did not answer after several tries. Scan it again later.',
+    strange: 'The answer is none of this service’s, so it is not known whether it was scanned: the history says it.',
     failed: (reason: string) => `Not scanned: ${reason}`,
     unreadable: 'The file could not be read. It may have been moved or changed.',
     announce: {

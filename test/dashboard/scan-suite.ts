@@ -1,6 +1,9 @@
 // The scan page: files of all kinds dropped at once, what each comes to, and a service that can't take them now.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { nestedZip } from '../fixtures/archives.js';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { serverOf } from '../fixtures/processes.js';
 import { eicar } from '../fixtures/samples.js';
 import { EMAIL } from '../fixtures/sign-in.js';
@@ -21,11 +24,13 @@ export async function choose(page: Page, files: readonly Chosen[]): Promise<void
   await page.locator('input[type=file]').setInputFiles([...files]);
 }
 
-const TOO_LARGE_BYTES = 11 * 1024 * 1024;
+const TOO_LARGE_BYTES = 10 * 1024 * 1024 + 1;
 const TOO_DEEP = 30;
 const HOUR_MS = 3_600_000;
 /** Shorter than what is left of nearly every hour. */
 const PAUSE_MS = 2_000;
+/** More than a browser gives at once. */
+const MANY_IN_FOLDER = 250;
 /** Files, and how often the name of each may be drawn: it stands there three times, in a handful of states. */
 const MANY = 60;
 const DRAWN_MAX = 30;
@@ -47,7 +52,10 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     const row = (name: string) => page.getByRole('listitem').filter({ hasText: name });
     t.match(await row('clean.txt').textContent(), /Clean/);
     t.match(await row('virus.com').textContent(), /Infected: .*EICAR/i);
-    t.match(await row('large.bin').textContent(), /Too large: at most 10 MB/);
+    t.match(
+      await row('large.bin').textContent(),
+      /Too large: at most 10 MB \(10,485,760 bytes\) are scanned, and it has 10,485,761 bytes/,
+    );
     t.match(await row('empty.txt').textContent(), /Empty: there is nothing to scan/);
     t.match(await row('deep.zip').textContent(), /Not fully looked at, so there is no verdict/);
     // How many came to what, and those of one outcome alone.
@@ -63,6 +71,68 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     await row('virus.com').getByRole('link', { name: 'Details' }).click();
     await page.getByText('SHA-256').waitFor();
     noComplaints(t, person, [422]);
+  });
+
+  tap.test('an answer that is none of the service is said, and the next file goes on', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await page.route('**/web/scans', (route) => route.fulfill({ contentType: 'text/html', body: '<h1>Welcome</h1>' }));
+    await choose(page, [file('strange.txt')]);
+    await page.getByText('The answer is none of this service’s').first().waitFor();
+    await page.unroute('**/web/scans');
+    await page.getByRole('button', { name: 'Scan again' }).click();
+    await page.getByText('Clean', { exact: true }).waitFor();
+    noComplaints(t, person);
+  });
+
+  tap.test('all files of a dropped folder are listed, whatever their names, and an empty one is said', async (t) => {
+    const person = await signedIn('/scan');
+    const { page, context } = person;
+    const folder = temporaryFolder(t);
+    const mouse = await context.newCDPSession(page);
+    async function drop(path: string): Promise<void> {
+      const { x = 0, y = 0 } = (await page.locator('.scan-drop').boundingBox()) ?? {};
+      const data = { items: [], files: [path], dragOperationsMask: 1 };
+      for (const type of ['dragEnter', 'dragOver', 'drop'] as const) {
+        await mouse.send('Input.dispatchDragEvent', { type, x: x + 40, y: y + 40, data });
+      }
+    }
+    mkdirSync(join(folder, 'empty', 'too'), { recursive: true });
+    await drop(join(folder, 'empty'));
+    await page.getByText('There is no file in what was dropped.').waitFor();
+    mkdirSync(join(folder, 'full', 'a', 'b'), { recursive: true });
+    const names = ['invoice.pdf.lnk', 'site.url', ' .blank', 'a\'"<b>.txt', '日本語.txt', 'ж'.repeat(127), 'Thumbs.db'];
+    for (const name of names) writeFileSync(join(folder, 'full', 'a', 'b', name), '');
+    for (let index = 0; index < MANY_IN_FOLDER; index += 1)
+      writeFileSync(join(folder, 'full', 'a', `${index}.txt`), '');
+    writeFileSync(join(folder, 'full', 'locked.txt'), 'locked');
+    // The browser has no name for what files are here: it is found at the first of them.
+    await page.evaluate(`const { webkitGetAsEntry } = DataTransferItem.prototype;
+      DataTransferItem.prototype.webkitGetAsEntry = function () {
+        const entry = webkitGetAsEntry.call(this);
+        if (!entry.isFile) return entry;
+        const kind = Object.getPrototypeOf(entry);
+        const { file } = kind;
+        kind.file = function (found, failed) {
+          if (this.name === 'locked.txt') failed(new DOMException('', 'NotReadableError'));
+          else file.call(this, found, failed);
+        };
+        return entry;
+      };`);
+    writeFileSync(join(folder, 'alone.txt'), '');
+    await drop(join(folder, 'alone.txt'));
+    await page.getByText('1 of 1 finished').waitFor();
+    await drop(join(folder, 'full'));
+    const all = MANY_IN_FOLDER + names.length + 2;
+    await page.getByText(`${all} of ${all} finished`).waitFor();
+    const shown = new Set(await page.locator('.scan-item-name').allTextContents());
+    t.strictSame(
+      names.filter((name) => !shown.has(name)),
+      [],
+    );
+    const locked = page.getByRole('listitem').filter({ hasText: 'locked.txt' });
+    t.match(await locked.textContent(), /The file could not be read/);
+    noComplaints(t, person);
   });
 
   tap.test('the test file is offered, and found', async (t) => {

@@ -7,7 +7,9 @@ import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
 import { quotaQuery } from '../api/queries.ts';
 import { Form } from '../parts/form.tsx';
 import { DropIcon, LinkIcon } from '../parts/icons.ts';
+import { showNote } from '../parts/notices.tsx';
 import { PageTitle } from '../parts/title.tsx';
+import { filesIn } from '../scan/dropped.ts';
 import { eicarFile } from '../scan/eicar.ts';
 import { Files } from '../scan/files.tsx';
 import { sentenceOf } from '../scan/item-row.tsx';
@@ -34,6 +36,10 @@ export function ScanPage() {
           <section className="panel">
             <Dropzone
               onDrop={(files) => queue.add(files)}
+              onDropAny={(files) => {
+                if (files.length === 0) showNote(t.nothingDropped);
+              }}
+              getFilesFromEvent={filesIn}
               openRef={openDialog}
               activateOnClick={false}
               activateOnKeyboard={false}

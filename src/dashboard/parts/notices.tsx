@@ -20,6 +20,10 @@ export function showProblem(error: unknown): void {
   });
 }
 
+export function showNote(message: string): void {
+  notifications.show({ color: 'yellow', message, role: 'status' });
+}
+
 export function showDone(message: string): void {
   notifications.show({ color: 'teal', message, role: 'status' });
 }

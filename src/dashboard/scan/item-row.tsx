@@ -2,12 +2,12 @@
 import { Alert, Anchor, Button, Progress } from '@mantine/core';
 import { memo, useEffect, useState } from 'react';
 import { Link } from 'wouter';
-import { clock, size } from '../parts/format.ts';
+import { clock, number, size } from '../parts/format.ts';
 import { noticeText } from '../parts/notice.ts';
 import { VerdictBadge } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
-import { type Failed, type Item, type ItemState, isOver, type Queue } from './queue.ts';
+import { type Failed, type Item, type ItemState, isOver, LIMIT_BYTES, type Queue } from './queue.ts';
 
 const t = texts.scan;
 
@@ -112,6 +112,8 @@ function reasonOf(why: Failed): string {
       return t.incomplete(why.reason);
     case 'refused':
       return t.failed(why.reason);
+    case 'tooLarge':
+      return t.tooLarge(number(why.bytes), number(LIMIT_BYTES));
     default:
       return t[why.kind];
   }

@@ -4,6 +4,7 @@ import { isUnreachable } from '../api/reachability.ts';
 import { isSignedIn, signedInAs, watchSession } from '../api/session.ts';
 import type { Quota } from '../api/shapes.ts';
 import { type Content, type Scanned, scanContent } from '../api/upload.ts';
+import { isUnreadable } from './dropped.ts';
 
 export type ItemState =
   | { readonly kind: 'waiting' }
@@ -18,7 +19,8 @@ export type ItemState =
 type Paused = Extract<ItemState, { kind: 'paused' }>;
 
 export type Failed =
-  | { readonly kind: 'tooLarge' | 'empty' | 'unreadable' | 'gaveUp' }
+  | { readonly kind: 'tooLarge'; readonly bytes: number }
+  | { readonly kind: 'empty' | 'unreadable' | 'gaveUp' | 'strange' }
   | { readonly kind: 'incomplete' | 'refused'; readonly reason: string };
 
 export interface Item {
@@ -35,7 +37,8 @@ export interface QueueEvents {
   readonly onEnd: (item: Item) => void;
 }
 
-const LIMIT_BYTES = 10 * 1024 * 1024;
+/** 10 MB, as the service counts them. */
+export const LIMIT_BYTES = 10 * 1024 * 1024;
 /** Uploads at once: enough to keep the line and the engine busy, few enough to leave others theirs. */
 const AT_ONCE = 3;
 const TRIES = 6;
@@ -283,7 +286,8 @@ function stateAt(sent: number, total: number): ItemState {
 async function stateAfter(error: unknown, content: Content, nextWaitMs: () => number | null): Promise<ItemState> {
   // Signed in again, it goes on.
   if (error instanceof SessionEnded) return { kind: 'waiting' };
-  if (!(error instanceof Problem)) throw error;
+  // An answer that is none of the service's, such as a page of the network that wants a sign-in of its own.
+  if (!(error instanceof Problem)) return { kind: 'failed', why: { kind: 'strange' } };
   const { status, message, retryAfterSeconds } = error;
   if (status === 429 && error.error === QUOTA_EXHAUSTED && retryAfterSeconds !== null) {
     return { kind: 'paused', why: 'quota', untilMs: Date.now() + retryAfterSeconds * 1000 + HOUR_MARGIN_MS };
@@ -302,13 +306,15 @@ async function stateAfter(error: unknown, content: Content, nextWaitMs: () => nu
 /** A file that can't be scanned has failed from the beginning. */
 function firstState(content: Content): ItemState {
   const why = content.kind === 'file' ? refusalOf(content.file) : null;
-  return why === null ? { kind: 'waiting' } : { kind: 'failed', why: { kind: why } };
+  return why === null ? { kind: 'waiting' } : { kind: 'failed', why };
 }
 
 /** Known before anything is sent, and without a unit of the quota. */
-function refusalOf({ size }: File): 'tooLarge' | 'empty' | null {
-  if (size > LIMIT_BYTES) return 'tooLarge';
-  return size === 0 ? 'empty' : null;
+function refusalOf(file: File): Failed | null {
+  const { size } = file;
+  if (isUnreadable(file)) return { kind: 'unreadable' };
+  if (size > LIMIT_BYTES) return { kind: 'tooLarge', bytes: size };
+  return size === 0 ? { kind: 'empty' } : null;
 }
 
 /** What the service puts in front of a reason is said by the page in its own words. */
