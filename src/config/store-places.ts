@@ -12,6 +12,9 @@ export interface DatabasePlace {
   readonly problem: string | null;
 }
 
+/** Nothing listens on it: each connection would fail, and the service would wait for the store. */
+const NO_PORT = 'has port 0, on which no store can be';
+
 export function databasePlaceOf(text: string): DatabasePlace {
   const { url, folder } = withoutSocket(text);
   const parsed = parseUrl(url);
@@ -28,6 +31,7 @@ export function databasePlaceOf(text: string): DatabasePlace {
       problem: 'has a user or a password with one of / ? # in it: write them as %2F %3F %23',
     };
   }
+  if (port === '0') return { ...nowhere, problem: NO_PORT };
   const place = `Postgres at ${folder ?? hostname}:${port === '' ? '5432' : port}${pathname}`;
   const socket = folder === null ? null : { host: folder, port: port === '' ? 5432 : Number(port) };
   return { url, place, socket, problem: null };
@@ -90,6 +94,18 @@ type RedisPlace =
 
 const REDIS_PORT = 6379;
 const SENTINEL_PORT = 26379;
+
+/** Why REDIS_URL can't be used, behind its name; null: it can. */
+export function redisProblemOf(text: string): string | null {
+  const place = redisPlaceOf(text);
+  if (place === null) return 'is not a valid URL, or a comma list of them';
+  return addressesOf(place).some(({ port }) => port === 0) ? NO_PORT : null;
+}
+
+function addressesOf(place: RedisPlace): readonly Address[] {
+  if (place.kind === 'alone') return [place.address];
+  return place.kind === 'cluster' ? place.nodes : place.sentinels;
+}
 
 /** Null: it can't be read. */
 export function redisPlaceOf(text: string): RedisPlace | null {

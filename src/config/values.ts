@@ -4,7 +4,7 @@ import { delimiter, resolve } from 'node:path';
 import { z } from 'zod';
 import { parseUrl } from '../wire-text.js';
 import { readNetwork } from './networks.js';
-import { databasePlaceOf, redisPlaceOf } from './store-places.js';
+import { databasePlaceOf, redisProblemOf } from './store-places.js';
 
 export function integer(minimum: number, maximum: number) {
   return z
@@ -93,7 +93,10 @@ export const redisUrl = z
       abort: true,
     },
   )
-  .refine((url) => redisPlaceOf(url) !== null, 'is not a valid URL, or a comma list of them');
+  .superRefine((url, context) => {
+    const problem = redisProblemOf(url);
+    if (problem !== null) context.addIssue(problem);
+  });
 
 /** What is behind a question mark or a number sign would be in the middle of each address that is made of it. */
 export const isBaseUrl = (text: string): boolean => /^https?:\/\/[^?#]+$/i.test(text) && parseUrl(text) !== null;

@@ -37,6 +37,21 @@ t.test('a database that no driver could reach is a wrong configuration, and neve
   t.end();
 });
 
+t.test('no store is at port 0', (t) => {
+  for (const url of [
+    'redis://:secret@a:0',
+    'redis://a,redis://b:0',
+    'redis+cluster://a:0',
+    'redis+sentinel://one,two:0/main',
+  ]) {
+    t.strictSame(problemsOf({ REDIS_URL: url }), ['REDIS_URL has port 0, on which no store can be'], url);
+  }
+  for (const url of ['postgres://me:secret@db:0/sluice', 'postgres:///sluice?host=/run/postgresql&port=0']) {
+    t.strictSame(problemsOf({ DATABASE_URL: url }), ['DATABASE_URL has port 0, on which no store can be'], url);
+  }
+  t.end();
+});
+
 t.test('addresses are made of BASE_URL by what is put behind it', (t) => {
   for (const url of [
     'https://a.example/?x=1',
