@@ -49,7 +49,7 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
   const { waiting, onRows, count, copied, found, state } = createWaitingRows(segments);
   const damaged = createDamagedFiles(directory);
   const left = createLeftFolders(onTransientFailure);
-  const { finish, finishStuck } = createFinishing({ segments, damaged, left, onDamage });
+  const { finish, finishStuck } = createFinishing({ segments, damaged, left, onDamage, onTransientFailure });
 
   return {
     /** Rows that wait for the database, and their bytes. */
@@ -103,7 +103,8 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
       if (current !== null) await seal(current);
       for (const segment of segments.filter((one) => one.readBytes === one.endBytes)) await finish(segment);
       await left.release();
-      await home.own.release();
+      // Where it can't be removed it is one of the dead, which the next process takes over.
+      await home.own.release().catch(() => undefined);
     },
   };
 }
@@ -188,13 +189,13 @@ function createWaitingRows(segments: readonly Segment[]) {
   };
 }
 
-interface FinishingParts extends Pick<JournalReports, 'onDamage'> {
+interface FinishingParts extends JournalReports {
   readonly segments: Segment[];
   readonly damaged: ReturnType<typeof createDamagedFiles>;
   readonly left: ReturnType<typeof createLeftFolders>;
 }
 
-function createFinishing({ segments, damaged, left, onDamage }: FinishingParts) {
+function createFinishing({ segments, damaged, left, onDamage, onTransientFailure }: FinishingParts) {
   /** Done with, and still there. */
   const stuck = new Set<Segment>();
 
@@ -210,7 +211,10 @@ function createFinishing({ segments, damaged, left, onDamage }: FinishingParts) 
       // It is tried again with every look for left folders. A process that reads it until then finds its rows in the database.
       if (stuck.has(segment)) return;
       stuck.add(segment);
-      onDamage({ file: segment.path, bytes: 0, reason: `it can not be put away: ${messageOfError(error)}` });
+      const failure = { file: segment.path, reason: `it can not be put away: ${messageOfError(error)}` };
+      // A file that is in the database as a whole is not damaged because it can't be removed.
+      if (segment.isDamaged) onDamage({ ...failure, bytes: 0 });
+      else onTransientFailure(failure);
       return;
     }
     await left.leave(dirname(segment.path), [...segments, ...stuck]);

@@ -110,6 +110,8 @@ async function claim(folder: string, name: string): Promise<Release> {
     await new Promise((resolve) => server.close(resolve));
     try {
       rmSync(join(folder, name), { force: true });
+    } catch {
+      // Of a disk that takes no changes any more, say. It is silent, as that of a dead process, and goes with the next look of another starter.
     } finally {
       closeSync(descriptor);
     }

@@ -236,6 +236,27 @@ t.test('a folder that can not be removed keeps no lock', { skip: noNamespaces },
   });
 });
 
+t.test('a segment that is in the database and can not be removed is tried again, and not damaged', async (t) => {
+  const directory = temporaryFolder(t);
+  const rows = someRows(3);
+  leave(directory, '00000000000000cc', [Buffer.concat(rows.map((row) => frame(encodeRow(row))))]);
+  const { journal, damage, transientFailures } = await open(t, directory);
+  const batch = await journal.read(10);
+  t.strictSame(batch?.rows, rows);
+  const path = join(directory, '00000000000000cc', '000000001.log');
+  rmSync(path);
+  // A folder can't be unlinked.
+  mkdirSync(path);
+  batch?.commit();
+  t.strictSame(await drain(journal), []);
+  t.strictSame(damage, []);
+  t.match(transientFailures, [{ file: path, reason: /^it can not be put away: / }]);
+  rmSync(path, { recursive: true });
+  await journal.adopt();
+  t.equal(transientFailures.length, 1);
+  t.notOk(existsSync(join(directory, '00000000000000cc')));
+});
+
 t.test('a segment that goes away under its process is reported, and the next rows have another', async (t) => {
   const directory = temporaryFolder(t);
   const { journal, damage } = await openForgetful(t, directory);

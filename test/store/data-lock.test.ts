@@ -1,10 +1,13 @@
 // The lock on a folder, given back.
+import { execFileSync } from 'node:child_process';
 import { closeSync, fstatSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { isGone } from '../../src/paths.js';
 import { lockDataDirectory, tryLock } from '../../src/store/data-lock.js';
 import { temporaryFolder } from '../fixtures/folder.js';
+import { noNamespaces } from '../fixtures/namespaces.js';
 import { until } from '../fixtures/until.js';
 
 t.test('a lock that is given back twice closes nothing of others', async (t) => {
@@ -46,3 +49,17 @@ t.test('a lock whose folder somebody removes is made anew, and nobody else gets 
   await release();
   t.same(claims(), []);
 });
+
+t.test(
+  'what a process holds on a disk that turns read-only is given back all the same',
+  { skip: noNamespaces },
+  (t) => {
+    const disk = temporaryFolder(t);
+    const script = fileURLToPath(new URL('read-only-disk.js', import.meta.url));
+    const mounted = 'mount -t tmpfs none "$3" && exec "$@"';
+    const output = execFileSync('unshare', ['-rm', 'sh', '-c', mounted, 'sh', process.execPath, script, disk]);
+    const said = JSON.parse(String(output));
+    t.match(said, { contents: 'given back', lock: 'given back', next: 'given back' });
+    t.end();
+  },
+);

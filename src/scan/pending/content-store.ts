@@ -224,7 +224,8 @@ export class ContentStore {
   async close(): Promise<void> {
     const { path, release } = this.#own;
     await release();
-    await rm(join(path, 'open'), { recursive: true, force: true });
+    // What can't be removed is one of the dead, which the next process takes over.
+    await rm(join(path, 'open'), { recursive: true, force: true }).catch(() => undefined);
     await rmdir(path).catch(() => undefined);
   }
 }
