@@ -21,8 +21,6 @@ namespace {
 using streams::Kind;
 
 constexpr const char* kEncrypted = "Heuristics.Encrypted.Zip";
-// libclamav looks at no layer that is smaller.
-constexpr size_t kSmallest = 6;
 // A content can be wrong in as many ways as it has layers.
 constexpr size_t kMarksKept = 16;
 
@@ -105,6 +103,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
     is_container = is_container || !archive.is_behind;
     NoteArchive(archive);
   }
+  NoteCompound(level, bytes);
   NoteSigned(bytes);
   NoteMessage(bytes);
   NoteForeign(foreign::NameOf(bytes));
@@ -312,17 +311,23 @@ void Layers::Await(uint32_t level, const std::vector<uint64_t>& sizes) {
 // A layer has come: archives that it isn't inside of have ended, and it may be a member of the one that it is in.
 void Layers::SettleOpened(uint32_t level, Bytes bytes) {
   while (!opened_.empty() && opened_.back().level >= level) EndOpened();
-  if (opened_.empty() || opened_.back().level + 1 != level) return;
-  Opened& above = opened_.back();
-  if (SettleStream(above, bytes) || SettleUnpacked(above, bytes)) return;
+  // One layer may be several archives: a compound file has a zip inside.
+  for (auto above = opened_.rbegin(); above != opened_.rend() && above->level + 1 == level; ++above) {
+    if (SettleIn(*above, bytes)) return;
+  }
+}
+
+bool Layers::SettleIn(Opened& above, Bytes bytes) {
+  if (SettleStream(above, bytes) || SettleUnpacked(above, bytes) || SettleCompound(above, bytes)) return true;
   for (const uint64_t one : {uint64_t{bytes.size()}, listed::kAnySize}) {
     const auto alike = above.by_size.find(one);
     if (alike == above.by_size.end() || alike->second.seen == alike->second.members.size()) continue;
     const zip::Member& member = alike->second.members[alike->second.seen];
     alike->second.is_other = alike->second.is_other || (encoded::IsMethod(member.method) && !IsSame(above, member, bytes));
     if (!alike->second.is_other) ++alike->second.seen;
-    return;
+    return true;
   }
+  return false;
 }
 
 // Most are opened in the order in which they stand.
@@ -356,6 +361,7 @@ void Layers::EndOpened() {
   for (const auto& [beginning, streams] : archive.by_beginning) {
     for (const zip::Member& member : streams) UnpackOpened(archive.bytes, member);
   }
+  UnpackCompound(archive);
   for (auto& [size, contents] : archive.unpacked) {
     for (Held& content : contents) Add(std::move(content));
   }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 
 #include "archives.h"
 #include "bundles.h"
+#include "compound.h"
 #include "held.h"
 #include "report.h"
 #include "streams.h"
@@ -32,6 +34,8 @@ constexpr const char* kTruncated = "Sluice.Mark.Truncated";
 constexpr const char* kIncomplete = "Sluice.Mark.Incomplete.";
 
 constexpr const char* kLimit = "Heuristics.Limits.Exceeded.";
+// libclamav looks at no layer that is smaller.
+constexpr size_t kSmallest = 6;
 // What may be something else is unpacked so far before it counts.
 constexpr size_t kFew = 4096;
 // To begin to unpack something takes as long as to unpack so many bytes.
@@ -107,6 +111,9 @@ class Layers {
     std::unordered_map<uint64_t, std::vector<zip::Member>> by_beginning;
     // What was unpacked here, by its size.
     std::unordered_map<uint64_t, std::vector<Held>> unpacked = {};
+    // Of a compound file: its streams, by their sizes.
+    std::unique_ptr<compound::File> compound = nullptr;
+    std::unordered_map<uint64_t, std::vector<compound::Stream>> streams = {};
     // To tell what libclamav has opened.
     uint64_t compared_bytes = 0;
   };
@@ -137,6 +144,8 @@ class Layers {
   void NotePartitions(uint32_t level, Bytes bytes);
   void NoteVolume(uint32_t level, Bytes bytes);
   void NoteArchive(const archives::Archive& archive);
+  void NoteCompound(uint32_t level, Bytes bytes);
+  void NoteMacros(Bytes bytes);
   // The next three: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);
   bool NoteListed(uint32_t level, Bytes bytes);
@@ -158,8 +167,11 @@ class Layers {
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members, std::vector<Held> unpacked = {});
   void Await(uint32_t level, const std::vector<uint64_t>& sizes);
   void SettleOpened(uint32_t level, Bytes bytes);
+  bool SettleIn(Opened& above, Bytes bytes);
   bool SettleStream(Opened& above, Bytes bytes);
   bool SettleUnpacked(Opened& above, Bytes bytes);
+  bool SettleCompound(Opened& above, Bytes bytes);
+  void UnpackCompound(const Opened& compound);
   bool IsSame(Opened& above, const zip::Member& member, Bytes bytes);
   void EndOpened();
   void UnpackOpened(Bytes bytes, const zip::Member& member);

@@ -1,0 +1,103 @@
+// Compound files: streams that libclamav doesn't reach, macros, and objects of presentations.
+import { deflateSync } from 'node:zlib';
+import t from 'tap';
+import { scanBuffer } from '../../src/engine/clamav/addon.js';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { zip } from '../fixtures/archives.js';
+import { type CompoundStream, compound, packedMacro, record } from '../fixtures/compound.js';
+import { eicar } from '../fixtures/samples.js';
+import { bodySignature, databaseFolder, load } from '../native/engine.js';
+import { verdictOf } from './compare.js';
+
+const wanted: CompoundStream = { name: 'wanted', content: eicar() };
+const words = (count: number, length = 50): CompoundStream[] =>
+  Array.from({ length: count }, (_, index) => ({
+    name: `w${index}`,
+    content: Buffer.alloc(length, `words ${index} `),
+  }));
+const long = {
+  name: 'long',
+  content: Buffer.concat([Buffer.alloc(5000, ' '), zip([{ name: 'a', content: eicar() }])]),
+};
+
+function changed(bytes: Buffer, at: number, number: number): Buffer {
+  const copy = Buffer.from(bytes);
+  copy.writeUInt32LE(number, at);
+  return copy;
+}
+
+const infected: Record<string, Buffer> = {
+  'a stream': compound([wanted]),
+  'the last of many streams': compound([...words(40), wanted]),
+  'the last of many streams in large sectors': compound([...words(40), wanted], 4096),
+  'a stream of large sectors behind long ones': compound([...words(200, 5000), wanted, long], 4096),
+  'a stream behind one that leads back': compound([{ name: 'a', content: Buffer.from('words'), right: 0 }, wanted]),
+  'large sectors in a zip': zip([{ name: 'a.doc', content: compound([...words(40), wanted], 4096) }]),
+  'a stream that nothing leads to': compound([{ name: 'a', content: Buffer.from('words'), right: 0xffffffff }, wanted]),
+};
+
+t.test('all streams of a compound file are looked at', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, bytes] of Object.entries(infected)) t.equal(verdictOf(bytes), 'infected', what);
+  t.equal(verdictOf(compound(words(40))), 'clean', 'words');
+  t.equal(verdictOf(compound(words(40), 4096)), 'clean', 'words in large sectors');
+  const odd = changed(compound(words(1)), 56, 0);
+  t.equal(verdictOf(odd), 'incomplete: engine cannot unpack this kind of compound file data', 'no small streams');
+});
+
+t.test('streams of a compound file that lie in each other have an end', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const one = compound([...words(1, 1 << 19), ...words(700, 5000)]);
+  const start = one.indexOf(Buffer.from('w0', 'utf16le'));
+  let all = one;
+  for (let at = start; one.readUInt8(at + 66) === 2; at += 128) {
+    all = at === start ? Buffer.from(one) : all;
+    all.writeUInt32LE(one.readUInt32LE(start + 116), at + 116);
+    all.writeUInt32LE(1 << 19, at + 120);
+  }
+  // libclamav unpacks them up to its own limit.
+  t.ok(scanBuffer(all).alerts.includes('Sluice.Mark.Incomplete.damaged compound file data'));
+});
+
+const marked = 'MARK OF THE SIGNATURE';
+const macro = Buffer.from(`Attribute VB_Name = "A"\r\n${"' a line\r\n".repeat(600)}x = "${marked}"\r\n`);
+const module = (content: Buffer): CompoundStream => ({ name: 'Module1', content });
+const performance = Buffer.alloc(40, 7);
+
+t.test('macros are unpacked, whatever their project says', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Marked', marked) })]);
+  const packed = packedMacro(macro);
+  t.equal(packed.indexOf(marked), -1);
+  t.equal(verdictOf(compound([module(packed)])), 'infected', 'a module');
+  t.equal(verdictOf(compound([module(Buffer.concat([performance, packed]))])), 'infected', 'behind other bytes');
+  const unpacked = Buffer.concat([
+    Buffer.from([1, 0xff, 0x3f]),
+    Buffer.alloc(4096, "' a line\r\n"),
+    packed.subarray(1),
+  ]);
+  t.equal(verdictOf(compound([module(unpacked)])), 'infected', 'behind a piece that is not packed');
+  const other = packedMacro(Buffer.from(macro.toString().replace(marked, 'words')));
+  t.equal(verdictOf(compound([module(Buffer.concat([other, packed]))])), 'infected', 'a second one');
+  t.equal(verdictOf(compound([module(other)])), 'clean', 'another one');
+});
+
+t.test('objects of presentations are unpacked, whatever stands before them', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const object = compound([...words(3), wanted]);
+  const size = Buffer.from(new Uint32Array([object.length]).buffer);
+  const packed = record([0x10, 0x1011], Buffer.concat([size, deflateSync(object)]));
+  const presentation = (...records: Buffer[]): Buffer =>
+    compound([
+      { name: 'PowerPoint Document', content: Buffer.concat([record([15, 1000], Buffer.alloc(8)), ...records]) },
+    ]);
+  const all: Record<string, Buffer> = {
+    'an object': presentation(packed),
+    'behind a record without content': presentation(record([0, 4000], Buffer.alloc(0)), packed),
+    'before a record without content': presentation(packed, record([0, 4000], Buffer.alloc(0))),
+    'behind one that is damaged': presentation(record([0x10, 0x1011], Buffer.alloc(20, 'x')), packed),
+    'in another record': presentation(record([15, 1033], packed)),
+    'as it is': presentation(record([0, 0x1011], object)),
+  };
+  for (const [what, bytes] of Object.entries(all)) t.equal(verdictOf(bytes), 'infected', what);
+  t.equal(verdictOf(presentation(record([0, 0x1011], compound(words(3))))), 'clean', 'words');
+});
