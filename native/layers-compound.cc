@@ -38,7 +38,8 @@ bool Layers::SettleCompound(Opened& above, Bytes bytes) {
     if (above.compared_bytes > limits_.max_scan_size_bytes) return false;
     streams::Output output(bytes, deadline_);
     above.compound->Unpack(above.bytes, stream, output);
-    above.compared_bytes += output.size();
+    // Its sectors are followed before the first of them is compared.
+    above.compared_bytes += kTry + stream.size;
     return output.is_same();
   });
   if (same == streams.end()) return false;

@@ -154,10 +154,11 @@ void Layers::NoteFiltered(Bytes bytes, const pdf::Reading& reading, std::vector<
     if (length > 2 * bytes.size() + reading.excess) return NoteEnd(streams::End::kDamaged, "PDF");
     Held held;
     streams::Output output(&held, left, deadline_);
-    const streams::End end = pdf::Unpack(bytes.subspan(stream.start, stream.end - stream.start), stream, reading.encryption, output);
+    uint64_t between = 0;
+    const streams::End end = pdf::Unpack(bytes.subspan(stream.start, stream.end - stream.start), stream, reading.encryption, output, between);
     if (end > streams::End::kForeign) return NoteEnd(end, "PDF");
     held.Finish();
-    left -= std::min<uint64_t>(left, output.size());
+    left -= std::min<uint64_t>(left, std::max(output.size(), between));
     unpacked.push_back(std::move(held));
   }
 }

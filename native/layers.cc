@@ -347,7 +347,7 @@ bool Layers::IsSame(Opened& above, const zip::Member& member, Bytes bytes) {
   if (above.compared_bytes > limits_.max_scan_size_bytes) return false;
   streams::Output output(bytes, deadline_);
   members::Unpack(above.bytes.subspan(member.start, member.end - member.start), member, output);
-  above.compared_bytes += output.size();
+  above.compared_bytes += kTry + output.size();
   return output.is_same();
 }
 

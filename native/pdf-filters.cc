@@ -250,13 +250,14 @@ bool PutRows(Bytes data, const Row& row, streams::Output& output) {
   return true;
 }
 
-streams::End Undo(Bytes data, const std::vector<Step>& steps, streams::Output& output) {
+streams::End Undo(Bytes data, const std::vector<Step>& steps, streams::Output& output, uint64_t& between) {
   Held held;
   for (const Step& step : steps) {
     if (step.filter == Filter::kPicture) break;
     Held next;
     streams::Output decoded = output.Beside(next);
     const streams::End end = DecodeOne(data, step, decoded);
+    between += decoded.size();
     if (end > streams::End::kForeign) return end;
     held = std::move(next);
     if (step.row) {

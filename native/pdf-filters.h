@@ -15,7 +15,8 @@ namespace sluice::pdf {
 bool IsKnown(const std::vector<Step>& steps);
 
 // What is damaged or cut is undone as far as it goes, as readers do.
-streams::End Undo(Bytes data, const std::vector<Step>& steps, streams::Output& output);
+// `between` grows by what came out of each.
+streams::End Undo(Bytes data, const std::vector<Step>& steps, streams::Output& output, uint64_t& between);
 
 // Of rows, as they were before they became differences.
 bool PutRows(Bytes data, const Row& row, streams::Output& output);

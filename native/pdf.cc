@@ -111,8 +111,10 @@ class Reader {
     is_encrypted_ = text_.find("/Encrypt") != text_.npos;
     if (is_encrypted_) reading_.encryption = ReadEncryption(text_);
     if (reading_.encryption.is_doubtful) reading_.is_foreign = true;
-    const Objects objects = ReadObjects(text_, most_);
+    Objects objects = ReadObjects(text_, most_);
     if (objects.is_too_much) reading_.is_foreign = true;
+    // As they stand: objects may hold each other, and the words that end their streams are looked for once.
+    std::ranges::sort(objects.with_streams, {}, &Object::start);
     for (const Object& object : objects.with_streams) Take(object);
     TakeOthers();
     return std::move(reading_);
@@ -214,12 +216,12 @@ streams::End Unpack(Bytes data, const Stream& stream, streams::Output& output) {
   return PutRows(held.bytes(), *stream.row, output) ? end : output.stopped();
 }
 
-streams::End Unpack(Bytes data, const FilteredStream& stream, const Encryption& encryption, streams::Output& output) {
-  if (!stream.is_encrypted) return Undo(data, stream.steps, output);
+streams::End Unpack(Bytes data, const FilteredStream& stream, const Encryption& encryption, streams::Output& output, uint64_t& between) {
+  if (!stream.is_encrypted) return Undo(data, stream.steps, output, between);
   Held held;
   streams::Output decrypted = output.Beside(held);
   const streams::End end = Decrypt(data, encryption, stream.number, stream.generation, decrypted);
-  return end > streams::End::kForeign ? end : Undo(held.bytes(), stream.steps, output);
+  return end > streams::End::kForeign ? end : Undo(held.bytes(), stream.steps, output, between);
 }
 
 }  // namespace sluice::pdf

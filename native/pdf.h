@@ -48,6 +48,7 @@ struct Reading {
 Reading Read(Bytes bytes, size_t streams_max);
 
 streams::End Unpack(Bytes data, const Stream& stream, streams::Output& output);
-streams::End Unpack(Bytes data, const FilteredStream& stream, const Encryption& encryption, streams::Output& output);
+// `between` grows by what came out of each filter, which may be much where little is left of it at the end.
+streams::End Unpack(Bytes data, const FilteredStream& stream, const Encryption& encryption, streams::Output& output, uint64_t& between);
 
 }  // namespace sluice::pdf

@@ -197,6 +197,13 @@ t.test('streams of a PDF that unpack to more and more end at the limit', async (
     'incomplete: engine limit exceeded: MaxScanSize',
     'three of them',
   );
+  const blanks = pdf('/Filter[/RL/AHx]', runs(Buffer.alloc(1 << 19, ' ')));
+  t.equal(verdictOf(blanks), 'clean', 'of what the next filter passes over, a part of the limit');
+  t.equal(
+    verdictOf(Buffer.concat([blanks, blanks, blanks])),
+    'incomplete: engine limit exceeded: MaxScanSize',
+    'what the next filter passes over, three times',
+  );
 });
 
 t.test('dictionaries in each other are not read again and again', async (t) => {
