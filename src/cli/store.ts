@@ -1,7 +1,7 @@
 // The store as a command has it: opened and migrated, never made, for as long as the command needs it, beside a running service where that is possible; and
 // `sluice backup` and `sluice restore`: all that it has, as one moment saw it, into a file and out of it again.
-import { createReadStream } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import { createReadStream, existsSync } from 'node:fs';
+import { link, open, rename, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -279,15 +279,33 @@ async function writeBackup(path: string, head: z.infer<typeof Head>, batches: As
     }
     yield `${JSON.stringify({ end: rows })}\n`;
   }
-  const file = await open(path, 'wx', OWNER_ONLY).catch((error: unknown) => {
-    throw new Refusal(codeOf(error) === 'EEXIST' ? `${path} is there already` : messageOfError(error));
+  if (existsSync(path)) throw isThere(path);
+  // What a killed command leaves has no backup's name.
+  const partial = `${path}.${process.pid}.partial`;
+  const file = await open(partial, 'wx', OWNER_ONLY).catch((error: unknown) => {
+    throw new Refusal(messageOfError(error));
   });
   try {
     await pipeline(Readable.from(lines()), createGzip(), file.createWriteStream({ flush: true }));
+    await giveName(partial, path);
     return rows;
+  } finally {
+    await rm(partial, { force: true });
+  }
+}
+
+const isThere = (path: string): Refusal => new Refusal(`${path} is there already`);
+/** Of file systems where a file has one name. */
+const NO_SECOND_NAME = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
+
+/** A file that another command has made meanwhile stays. */
+async function giveName(partial: string, path: string): Promise<void> {
+  try {
+    await link(partial, path);
   } catch (error) {
-    await rm(path, { force: true });
-    throw error;
+    if (codeOf(error) === 'EEXIST') throw isThere(path);
+    if (!NO_SECOND_NAME.has(codeOf(error) ?? '')) throw error;
+    await rename(partial, path);
   }
 }
 

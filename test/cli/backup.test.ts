@@ -1,5 +1,5 @@
 // A backup that is made while the service serves, and the service that comes of it.
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -135,4 +135,24 @@ t.test('a backup of an older version is restored, and brought to this one', asyn
     ],
     [{ users: 1, away: 1 }],
   );
+});
+
+t.test('a backup that is killed leaves no file of its name, and the next one is made', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'one.backup');
+  const postgres = await startPostgres({ t });
+  const url = await postgres.database();
+  const { sql } = await open(t, { kind: 'url', url });
+  const partial = () => readdirSync(folder).filter((name) => name.endsWith('.partial'));
+  await sql.transaction('readCommitted', async (tx) => {
+    // It waits for the table.
+    await tx`LOCK TABLE users IN ACCESS EXCLUSIVE MODE`;
+    const killed = start(t, mainPath, ['backup', file], { env: { DATABASE_URL: url } });
+    await until(() => partial().length === 1);
+    killed.process.kill('SIGKILL');
+    await killed.ended;
+  });
+  t.notOk(existsSync(file));
+  t.match(await cliWith({ DATABASE_URL: url }, 'backup', file), { code: 0, text: /one\.backup has \d+ rows/ });
+  t.equal(partial().length, 1, 'the one of the command that was killed');
 });

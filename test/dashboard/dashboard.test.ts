@@ -7,10 +7,9 @@ import { keySuite } from './key-suite.js';
 import { scanSuite } from './scan-suite.js';
 import { sessionSuite } from './session-suite.js';
 import { startSetting } from './setting.js';
-import { silentSuite } from './silent-suite.js';
 import { webhookSuite } from './webhook-suite.js';
 
-// One server and one browser for all: together they take seconds to come up. The other half is in pages.test.ts.
+// One server and one browser for all: together they take seconds to come up. The other half is in pages.test.ts and operators.test.ts.
 const setting = await startSetting();
 t.teardown(() => setting.stop());
 
@@ -22,7 +21,6 @@ const suites: readonly [string, typeof sessionSuite][] = [
   ['webhooks', webhookSuite],
   ['billing', billingSuite],
   ['the account', accountSuite],
-  ['a server that answers nothing', silentSuite],
 ];
 for (const [name, suite] of suites) {
   t.test(name, async (t) => {
