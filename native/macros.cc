@@ -95,7 +95,8 @@ std::optional<size_t> UnpackNext(Bytes bytes, size_t from, streams::Output& outp
 }
 
 std::vector<bundles::File> ReadObjects(Bytes bytes, size_t files_max) {
-  constexpr std::string_view kRecord("\0\x11\x10", 3);
+  // Without the zero before it, of which programs have very many.
+  constexpr std::string_view kRecord = "\x11\x10";
   constexpr std::string_view kCompound = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
   constexpr size_t kHead = 8;
   constexpr size_t kSize = 4;
@@ -104,9 +105,11 @@ std::vector<bundles::File> ReadObjects(Bytes bytes, size_t files_max) {
   constexpr uint16_t kCheck = 31;
   std::vector<bundles::File> files;
   const std::string_view text = TextOf(bytes);
-  for (size_t at = text.find(kRecord); at != text.npos && files.size() <= files_max; at = text.find(kRecord, at + 1)) {
+  for (size_t found = text.find(kRecord); found != text.npos && files.size() <= files_max; found = text.find(kRecord, found + 1)) {
+    if (found < 2 || bytes[found - 1] != 0) continue;
+    const size_t at = found - 1;
     const size_t start = at - 1 + kHead;
-    if (at == 0 || bytes.size() - at < kHead + kSize + 1) continue;
+    if (bytes.size() - at < kHead + kSize + 1) continue;
     const size_t size = std::min<size_t>(Word(bytes, start - sizeof(uint32_t)), bytes.size() - start);
     if (bytes[at - 1] == 0 && Has(bytes, start, kCompound)) files.push_back({start, size});
     const size_t packed = start + kSize;
