@@ -12,6 +12,7 @@ namespace sluice::layers {
 void Layers::NoteCompound(uint32_t level, Bytes bytes) {
   std::optional<compound::File> file = compound::File::Read(bytes, limits_.max_files);
   if (!file) return;
+  has_compound_ = true;
   if (file->is_foreign()) NoteEnd(streams::End::kForeign, "compound file");
   if (file->is_damaged()) return NoteEnd(streams::End::kDamaged, "compound file");
   if (file->streams().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
@@ -57,6 +58,13 @@ void Layers::UnpackCompound(const Opened& compound) {
       Add(std::move(held));
     }
   }
+}
+
+// They lie in streams of compound files. In what has none of these nobody reads them, and programs look like them at many places.
+bool Layers::NoteOffice(Bytes bytes, std::vector<zip::Member>& members) {
+  if (!has_compound_) return true;
+  NoteMacros(bytes);
+  return NoteFiles(bytes, macros::ReadObjects(bytes, limits_.max_files), members);
 }
 
 // What libclamav makes of macros is one text of all modules, with words of its own between them: it can't be compared.

@@ -8,7 +8,6 @@
 
 #include "encoded.h"
 #include "layers.h"
-#include "macros.h"
 #include "marks.h"
 #include "pdf.h"
 #include "rtf.h"
@@ -54,9 +53,8 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   NoteDeflated(level, bytes);
   NoteModules(bytes);
   NoteInstaller(bytes);
-  NoteMacros(bytes);
   if (!NoteFiles(bytes, bundles::Read(bytes, limits_.max_files), encoded.members())) return;
-  if (!NoteFiles(bytes, macros::ReadObjects(bytes, limits_.max_files), encoded.members())) return;
+  if (!NoteOffice(bytes, encoded.members())) return;
   NoteSpelled(bytes, encoded);
   NoteWide(bytes);
   NoteEntities(bytes);

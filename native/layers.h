@@ -145,6 +145,7 @@ class Layers {
   void NoteVolume(uint32_t level, Bytes bytes);
   void NoteArchive(const archives::Archive& archive);
   void NoteCompound(uint32_t level, Bytes bytes);
+  bool NoteOffice(Bytes bytes, std::vector<zip::Member>& members);
   void NoteMacros(Bytes bytes);
   // The next three: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);
@@ -194,6 +195,8 @@ class Layers {
   std::vector<Expected> expected_;
   // The one that is under way and those above it.
   std::vector<Opened> opened_;
+  // One of the layers so far was a compound file.
+  bool has_compound_ = false;
   static constexpr uint32_t kNowhere = UINT32_MAX;
   // Layers below this level are looked at once more, as parts of what was unpacked here.
   uint32_t again_below_ = kNowhere;

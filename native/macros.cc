@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
 
 namespace sluice::macros {
@@ -74,30 +75,14 @@ bool BeginsModule(Bytes piece) {
   return std::all_of(first.begin(), first.end(), [](uint8_t byte) { return (byte >= ' ' && byte < 0x7f) || (byte >= '\t' && byte <= '\r'); });
 }
 
-// Where a module may begin: the signature, and the upper half of the header of a piece. Without a branch for each byte: programs are full of ones.
-size_t NextSign(Bytes bytes, size_t from) {
-  constexpr size_t kBlock = 64;
-  const auto is_sign = [](const uint8_t* at) -> uint8_t {
-    return static_cast<uint8_t>(at[0] == kSignature) & (static_cast<uint8_t>((at[2] & 0xf0) == 0xb0) | static_cast<uint8_t>(at[2] == 0x3f));
-  };
-  while (bytes.size() > kHeader && from < bytes.size() - kHeader) {
-    const uint8_t* const block = bytes.data() + from;
-    const size_t count = std::min(kBlock, bytes.size() - kHeader - from);
-    uint8_t any = count < kBlock ? 1 : 0;
-    for (size_t at = 0; count == kBlock && at < kBlock; at++) any |= is_sign(block + at);
-    for (size_t at = 0; any != 0 && at < count; at++) {
-      if (is_sign(block + at) != 0) return from + at;
-    }
-    from += count;
-  }
-  return bytes.size();
-}
-
 }  // namespace
 
 std::optional<size_t> UnpackNext(Bytes bytes, size_t from, streams::Output& output) {
-  while ((from = NextSign(bytes, from)) < bytes.size()) {
-    size_t at = ++from;
+  while (from < bytes.size()) {
+    const void* found = std::memchr(bytes.data() + from, kSignature, bytes.size() - from);
+    if (found == nullptr) break;
+    size_t at = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data()) + 1;
+    from = at;
     if (!BeginsModule(bytes.subspan(at))) continue;
     for (std::array<uint8_t, kPiece> room; BeginsPiece(bytes.subspan(at));) {
       const Bytes piece = bytes.subspan(at, SizeOfPiece(bytes.subspan(at)));
@@ -110,7 +95,7 @@ std::optional<size_t> UnpackNext(Bytes bytes, size_t from, streams::Output& outp
 }
 
 std::vector<bundles::File> ReadObjects(Bytes bytes, size_t files_max) {
-  // Without the zero before it, of which programs have very many.
+  // Without the zero before it, of which such files have very many.
   constexpr std::string_view kRecord = "\x11\x10";
   constexpr std::string_view kCompound = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
   constexpr size_t kHead = 8;

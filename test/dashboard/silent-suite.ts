@@ -1,4 +1,4 @@
-// A server that takes what is to be changed and answers nothing: who waits is told what is known, and nothing is sent twice by itself.
+// A server that takes a change and never answers. The page says what is known of it, and sends nothing twice.
 import type { Page } from 'playwright-core';
 import { until } from '../fixtures/until.js';
 import { noComplaints, type Subtest } from './browser.js';
