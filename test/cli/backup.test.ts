@@ -1,12 +1,15 @@
 // A backup that is made while the service serves, and the service that comes of it.
+import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
 import { schemaOf } from '../../src/store/postgres.js';
 import { start } from '../fixtures/command.js';
-import { temporaryFolder } from '../fixtures/folder.js';
+import { type Teardown, temporaryFolder } from '../fixtures/folder.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
@@ -137,22 +140,59 @@ t.test('a backup of an older version is restored, and brought to this one', asyn
   );
 });
 
+/** What the database has in it does not matter here. */
+async function emptyDatabase(t: Teardown) {
+  const url = await (await startPostgres({ t })).database();
+  const { sql } = await open(t, { kind: 'url', url });
+  return { sql, env: { DATABASE_URL: url } };
+}
+
+const EPERM = '1';
+/** The numbers of the calls that give a file a second name. */
+const LINKS = process.arch === 'arm64' ? '37' : '86,265';
+
+const partialIn = (folder: string) => readdirSync(folder).filter((name) => name.endsWith('.partial'));
+
 t.test('a backup that is killed leaves no file of its name, and the next one is made', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'one.backup');
-  const postgres = await startPostgres({ t });
-  const url = await postgres.database();
-  const { sql } = await open(t, { kind: 'url', url });
-  const partial = () => readdirSync(folder).filter((name) => name.endsWith('.partial'));
+  const { sql, env } = await emptyDatabase(t);
   await sql.transaction('readCommitted', async (tx) => {
     // It waits for the table.
     await tx`LOCK TABLE users IN ACCESS EXCLUSIVE MODE`;
-    const killed = start(t, mainPath, ['backup', file], { env: { DATABASE_URL: url } });
-    await until(() => partial().length === 1);
+    const killed = start(t, mainPath, ['backup', file], { env });
+    await until(() => partialIn(folder).length === 1);
     killed.process.kill('SIGKILL');
     await killed.ended;
   });
   t.notOk(existsSync(file));
-  t.match(await cliWith({ DATABASE_URL: url }, 'backup', file), { code: 0, text: /one\.backup has \d+ rows/ });
-  t.equal(partial().length, 1, 'the one of the command that was killed');
+  t.match(await cliWith(env, 'backup', file), { code: 0, text: /one\.backup has \d+ rows/ });
+  t.equal(partialIn(folder).length, 1, 'the one of the command that was killed');
+});
+
+t.test('a file that comes to be meanwhile stays as it is', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'one.backup');
+  const { sql, env } = await emptyDatabase(t);
+  const refused = await sql.transaction('readCommitted', async (tx) => {
+    await tx`LOCK TABLE users IN ACCESS EXCLUSIVE MODE`;
+    const { ended } = start(t, mainPath, ['backup', file], { env });
+    await until(() => partialIn(folder).length === 1);
+    writeFileSync(file, 'of somebody else');
+    return { ended };
+  });
+  t.match(await refused.ended, { code: 2, stderr: /one\.backup is there already/ });
+  t.equal(readFileSync(file, 'utf8'), 'of somebody else');
+  t.same(partialIn(folder), []);
+});
+
+t.test('where a file can have one name only, a backup is made as well', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'one.backup');
+  const { env } = await emptyDatabase(t);
+  const kernel = fileURLToPath(new URL('../../../test/fixtures/without-call.py', import.meta.url));
+  const args = [kernel, EPERM, LINKS, process.execPath, mainPath, 'backup', file];
+  const { stdout } = await promisify(execFile)('python3', args, { env: { PATH: process.env['PATH'], ...env } });
+  t.match(stdout, /one\.backup has \d+ rows/);
+  t.same(readdirSync(folder), ['one.backup']);
 });
