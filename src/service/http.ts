@@ -1,6 +1,7 @@
 // HTTP of the service: all that is served put together, the server that is listened to and stopped in order, and what a new process does before its first request.
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
+import { Registry } from 'prom-client';
 import { openDashboard } from '../account/dashboard.js';
 import { throttledAs } from '../account/throttle.js';
 import { limitOfUser } from '../account/users.js';
@@ -23,7 +24,7 @@ import { createScanRoutes } from '../history/scans-route.js';
 import { behindKey, behindSignIn, type KeyRoute } from '../http/caller.js';
 import { type ConnectionLimits, type DescriptorPlan, planDescriptors } from '../http/connections.js';
 import { createRouter, type Route } from '../http/router.js';
-import { chooseLibrary, type Server, startServer } from '../http/server.js';
+import { chooseLibrary, type EndedRequest, type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
 import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '../limits.js';
 import type { EventLog, Log } from '../log.js';
@@ -31,7 +32,7 @@ import { ownDeletion } from '../operator/changes.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
 import { createVerdictCache } from '../scan/verdicts/known.js';
 import { createRoutes, openPages, type Pages } from './endpoints.js';
-import { createMetrics, type Metrics, startMetrics } from './metrics.js';
+import { createCounts, createMetrics, type Metrics, startMetrics } from './metrics.js';
 import { openAccessLog, openTraces } from './observing.js';
 import { openOperators, type SupervisorsWord } from './operators.js';
 import { type Add, type Parts, starting } from './parts.js';
@@ -48,12 +49,14 @@ import {
   tellOfScans,
   tellOfSurprises,
 } from './scans.js';
-import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
+import { startTrialAdmission } from './stores.js';
+import { askRedis, openTrialHistory, scanForItself } from './warm-up.js';
 
 /** Requests in flight get so long at a stop. */
 const STOP_GRACE_MS = 30_000;
 /** Connections of a replaced process get so long without a request: three times what uWebSockets.js lets an idle one live. */
 const IDLE_MS = 30_000;
+const TRIAL_CACHE_BYTES = 65_536;
 /** For what stops after the requests: the history, the stores. */
 const CLOSING_MS = 30_000;
 
@@ -186,32 +189,51 @@ function keyRoutes(
   return behindKey([...reads, account, ...others], createKeyAccess(findKey, createReadRate(redis)));
 }
 
-/** Once: scans that nobody asked for and that leave nothing, and questions to the store. What fails of it is for the log; scans are served all the same. */
+/** Once: scans that nobody asked for and that leave nothing. What fails of it is for the log; scans are served all the same. */
 async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promise<void> {
-  const { library, metrics, signatures } = parts;
   const startedMs = performance.now();
   try {
-    const rest = {
-      access: warmAccess,
-      history: unkeptHistory,
-      cache: null,
-      shared: null,
-      once: null,
-      later: null,
-      onEnded: () => undefined,
-      onRefused: () => undefined,
-      traces: null,
-    };
-    const { withKey } = openScans(config, log, parts, rest);
-    const handle = createRouter([withKey], (_exchange, error) => log.warn({ err: error }, 'a first scan'));
-    const place = { host: '127.0.0.1', port: 0, library, handle, onEnd: () => undefined };
-    const { engine } = signatures.serving;
-    const scans = await scanForItself(() => startServer(place), config.scanThreads);
-    if (engine !== null) metrics.leaveOut(engine.epoch, scans);
-    await askStores(parts);
+    const scans = await scanOnTrial(config, log, parts);
+    await askRedis(parts);
     log.info({ scans, warmUpMillis: Math.round(performance.now() - startedMs) }, 'ready');
   } catch (error) {
     log.warn({ reason: messageOfError(error) }, 'ready, but not warm: the first requests take longer');
+  }
+}
+/** Resolves with how many scans there were. All of the way is as it is for others, but what they would leave. */
+async function scanOnTrial(config: Config, log: EventLog, parts: SharedParts): Promise<number> {
+  const { library, metrics, signatures } = parts;
+  const { engine } = signatures.serving;
+  const counts = createCounts(new Registry());
+  const trial = await starting(async (add) => {
+    const { store } = add(startTrialAdmission(config, log, parts.postgres));
+    const { history } = add(await openTrialHistory());
+    return openScans(config, log, parts, {
+      access: createAccess(store, config.plans),
+      history,
+      cache: createVerdictCache({ limitBytes: TRIAL_CACHE_BYTES }),
+      shared: null,
+      once: null,
+      later: null,
+      onEnded: tellOfScans({ event: () => undefined }, counts),
+      onRefused: counts.refused,
+      traces: null,
+    });
+  });
+  try {
+    const handle = createRouter([trial.withKey], (_exchange, error) => log.warn({ err: error }, 'a first scan'));
+    const place = {
+      host: '127.0.0.1',
+      port: 0,
+      library,
+      handle,
+      onEnd: ({ route }: EndedRequest, status: number | null) => counts.answered(route, status),
+    };
+    const scans = await scanForItself(() => startServer(place), config.scanThreads);
+    if (engine !== null) metrics.leaveOut(engine.epoch, scans);
+    return scans;
+  } finally {
+    await trial.stop();
   }
 }
 

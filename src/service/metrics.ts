@@ -30,9 +30,7 @@ interface FollowedParts {
 export function createMetrics(parts: MetricsParts) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sluice_' });
-  const figures = new Figures(registry);
-  const scans = new ScanMetrics(figures);
-  const requests = new RequestMetrics(figures);
+  const { figures, ...counts } = createCounts(registry);
   const own = { epoch: 0, scans: 0 };
   addPool(figures, parts.pool);
   addMemory(figures, 'upload', parts.memories.uploads);
@@ -44,13 +42,7 @@ export function createMetrics(parts: MetricsParts) {
   addGates(figures, parts.signatures, own);
   return {
     contentType: registry.contentType,
-    ended: scans.ended,
-    /** A scan was refused before its admission, since too many wait. */
-    refused: scans.refused,
-    /** A scan by a protocol beside HTTP was not admitted. */
-    turnedAway: scans.turnedAway,
-    /** Of HTTP. Status null: the client went away before its answer was out. */
-    answered: requests.answered,
+    ...counts,
     /** Scans of this engine that nobody asked for. */
     leaveOut: (epoch: number, scans: number) => Object.assign(own, { epoch, scans }),
     /** What is not there yet when the first scans are counted. */
@@ -59,6 +51,22 @@ export function createMetrics(parts: MetricsParts) {
       addOutbox(figures, followed);
     },
     render: () => registry.metrics(),
+  };
+}
+
+/** What is counted as it happens. */
+export function createCounts(registry: Registry) {
+  const figures = new Figures(registry);
+  const scans = new ScanMetrics(figures);
+  return {
+    figures,
+    ended: scans.ended,
+    /** A scan was refused before its admission, since too many wait. */
+    refused: scans.refused,
+    /** A scan by a protocol beside HTTP was not admitted. */
+    turnedAway: scans.turnedAway,
+    /** Of HTTP. Status null: the client went away before its answer was out. */
+    answered: new RequestMetrics(figures).answered,
   };
 }
 

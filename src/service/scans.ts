@@ -110,7 +110,7 @@ export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: S
   return kept;
 }
 
-export function tellOfScans(log: EventLog, metrics: Metrics): (scan: EndedScan) => void {
+export function tellOfScans(log: Pick<EventLog, 'event'>, metrics: Pick<Metrics, 'ended'>): (scan: EndedScan) => void {
   return (scan) => {
     // The members of a JSON object. Names and digits need no escapes, and what does is null as a rule.
     const members = [

@@ -1,4 +1,5 @@
 // The stores of the service: Postgres or the embedded one, and admission over Redis or in this process.
+import { randomUUID } from 'node:crypto';
 import { limitOfUser } from '../account/users.js';
 import type { AdmissionStore, Ledger } from '../admission/admission.js';
 import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
@@ -72,16 +73,35 @@ export async function startAdmission(
   { admission: sql }: Postgres,
   takesOver: boolean,
 ): Promise<StartedAdmission> {
-  const findKey = createLookups(createKeyLoader(sql, config.plans));
-  const common = {
-    findKey,
-    hours: createQuotaHours(sql, config.redisUrl !== null),
-    limitOf: (userId: string) => limitOfUser(sql, config.plans, userId),
-    clock: Date.now,
-    onProblem: (problem: string): void => log.warn({ problem }, 'admission'),
-  };
+  const common = commonParts(config, log, sql);
   if (config.redisUrl === null) return admissionInProcess(common, takesOver);
   return await admissionInRedis(common, config.redisUrl, sql);
+}
+
+/**
+ * As it is in a process of its own, but each key is a live one, of a user that Postgres doesn't have: it is asked the same questions, and what
+ * it is told it forgets.
+ */
+export function startTrialAdmission(config: Config, log: Log, { admission: sql }: Postgres): StartedAdmission {
+  const common = commonParts(config, log, sql);
+  const users = new Map<string, string>();
+  const findKey: FindKey = async (keyHash) => {
+    await common.findKey(keyHash);
+    const userId = users.get(keyHash) ?? randomUUID();
+    users.set(keyHash, userId);
+    return { userId, keyId: userId, hourlyLimit: Number.MAX_SAFE_INTEGER };
+  };
+  return admissionInProcess({ ...common, findKey }, false);
+}
+
+function commonParts(config: Config, log: Log, sql: Sql): CommonParts {
+  return {
+    findKey: createLookups(createKeyLoader(sql, config.plans)),
+    hours: createQuotaHours(sql, config.redisUrl !== null),
+    limitOf: (userId) => limitOfUser(sql, config.plans, userId),
+    clock: Date.now,
+    onProblem: (problem) => log.warn({ problem }, 'admission'),
+  };
 }
 
 type CommonParts = Omit<AdmissionParts, 'ledger' | 'ledgerProblem'>;

@@ -1,50 +1,43 @@
 // A new process scans for itself before it says that it is ready: what the first clients would wait for, code that was never run and
 // connections that were never opened, is behind it then. Nothing of it is recorded, counted or remembered.
 import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
-import type { AccessControl } from '../admission/access.js';
-import type { History } from '../history/history.js';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openJournal } from '../history/journal.js';
 import type { Server } from '../http/server.js';
 import type { Parts } from './parts.js';
 
 /** V8 has compiled what runs for each scan, and knows its shapes. */
-const SCANS = 150;
+const SCANS = 24;
+/** With one key: the first of them asks the stores, the others find what it was told. */
+const SCANS_EACH = 4;
 /** On a slow machine fewer will do: who waits for the process waits for the first scan more than for the others. */
 const SCANS_MS = 1_000;
 const CONTENT_BYTES = 1024;
-/** Questions to the stores: as many as their connections have statements, and each on all of them. */
-const ASKED_ROUNDS = 6;
+const TRIAL_JOURNAL_BYTES = 1024 * 1024;
+/** Of Redis. */
+const QUESTIONS = 6;
 /** As long as a route by itself lets a client wait. */
 const ANSWER_MS = 5_000;
 
-/** Nobody's account, which has all that it asks for. */
-export const warmAccess: AccessControl = (() => {
-  const quota = { limit: 1, remaining: 1, resetEpochSeconds: 0 };
-  const admitted = {
-    outcome: 'admitted',
-    userId: '00000000-0000-0000-0000-000000000000',
-    keyId: null,
-    quota,
-    refund: async () => quota,
-  } as const;
+/** A journal in a folder of its own, which goes with it: nobody ever reads what is written down there. */
+export async function openTrialHistory() {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-trial-'));
+  const ignore = (): void => undefined;
+  const journal = await openJournal({
+    ...{ directory, limitBytes: TRIAL_JOURNAL_BYTES },
+    ...{ onDamage: ignore, onUnwritten: ignore, onTransientFailure: ignore },
+  });
   return {
-    withApiKey: () => admitted,
-    knownUser: () => null,
-    expectedUser: () => null,
-    refuse: () => undefined,
-    asUser: async () => admitted,
+    history: journal,
+    async stop(): Promise<void> {
+      await journal.close();
+      await rm(directory, { recursive: true, force: true });
+    },
   };
-})();
-
-/** A history that keeps nothing. */
-export const unkeptHistory: Pick<History, 'refusal' | 'append'> = {
-  refusal: () => null,
-  append(scan) {
-    // Its row is asked for as one that is kept.
-    scan.row();
-    setImmediate(() => scan.onRecorded());
-  },
-};
+}
 
 /** Sends scans to the server of its own that `open` starts on the loopback, over `connections` at a time. Resolves with how many were answered. */
 export async function scanForItself(
@@ -57,9 +50,11 @@ export async function scanForItself(
   let sent = 0;
   let answered = 0;
   async function sendInTurn(): Promise<void> {
+    let key = '';
     while (sent < SCANS && performance.now() < untilMs) {
+      if (sent % SCANS_EACH < connections) key = randomBytes(16).toString('hex');
       sent += 1;
-      await sendScan(server.port, agent);
+      await sendScan(server.port, agent, key);
       answered += 1;
     }
   }
@@ -72,7 +67,7 @@ export async function scanForItself(
   return answered;
 }
 
-function sendScan(port: number, agent: Agent): Promise<void> {
+function sendScan(port: number, agent: Agent, key: string): Promise<void> {
   const boundary = randomBytes(12).toString('hex');
   const body = [
     `--${boundary}`,
@@ -84,7 +79,7 @@ function sendScan(port: number, agent: Agent): Promise<void> {
     '',
   ].join('\r\n');
   const headers = {
-    'X-API-KEY': randomBytes(16).toString('hex'),
+    'X-API-KEY': key,
     'Content-Type': `multipart/form-data; boundary=${boundary}`,
     'Content-Length': body.length,
   };
@@ -102,17 +97,10 @@ function sendScan(port: number, agent: Agent): Promise<void> {
   });
 }
 
-/** What the first admission asks, at the same time as it does: each question has its connection. Of a key and a user that don't exist. */
-export async function askStores(parts: Pick<Parts, 'admission' | 'findKey' | 'redis'>): Promise<void> {
-  const { admission, findKey, redis } = parts;
-  for (let round = 0; round < ASKED_ROUNDS; round += 1) {
-    const key = randomBytes(32).toString('hex');
-    const questions: readonly (() => unknown)[] = [
-      () => (round === 0 ? admission.admit(key) : findKey(key)),
-      // In Redis it would leave an entry.
-      () => (redis === null ? admission.quotaOf({ userId: randomUUID(), hourlyLimit: 1 }) : null),
-    ];
-    // In both orders: a connection is slow with each statement that it has not had before.
-    await Promise.all((round % 2 === 0 ? questions : questions.toReversed()).map((ask) => ask()));
+/** Redis has a ledger of its own, which a trial would leave an entry in: it is looked at, and nothing is counted. */
+export async function askRedis({ admission, redis }: Pick<Parts, 'admission' | 'redis'>): Promise<void> {
+  if (redis === null) return;
+  for (let round = 0; round < QUESTIONS; round += 1) {
+    await admission.quotaOf({ userId: randomUUID(), hourlyLimit: 1 });
   }
 }
