@@ -1,5 +1,5 @@
 // Which thread of the service the kernel lets have a core first, and the core that the serving thread has for itself while it is busy.
-import { readdirSync, readFileSync } from 'node:fs';
+import { openSync, readdirSync, readSync } from 'node:fs';
 import { processAddon } from './process-addon.js';
 
 // All clients wait for the thread that serves. Scan threads and V8's helpers compute for longer, and wake up because of what that one
@@ -62,6 +62,8 @@ const NOT_BUSY = 0.45;
 const LOOK_MS = 100;
 /** In a row, before the core is given back. */
 const IDLE_LOOKS = 3;
+/** Three numbers. */
+const SCHEDSTAT_BYTES = 96;
 
 interface SharedCores {
   readonly all: Int32Array;
@@ -87,12 +89,13 @@ function sharedCores(): SharedCores | null {
 /** To be called by the serving thread, once it serves, where no other process has one. Until the process ends. The bounds are shares of a core. */
 export function watchServingThread({ busy = BUSY, notBusy = NOT_BUSY } = {}): void {
   const cores = sharedCores();
+  const usedMs = cores === null ? null : openUsed();
+  if (cores === null || usedMs === null) return;
   let last = { usedMs: usedMs(), atMs: performance.now() };
   let idleLooks = 0;
-  if (cores === null || last.usedMs === null) return;
   const look = (): void => {
     const now = { usedMs: usedMs(), atMs: performance.now() };
-    const share = now.usedMs === null || last.usedMs === null ? 0 : (now.usedMs - last.usedMs) / (now.atMs - last.atMs);
+    const share = (now.usedMs - last.usedMs) / (now.atMs - last.atMs);
     last = now;
     idleLooks = share < notBusy ? idleLooks + 1 : 0;
     const isToBeKept = isKept ? idleLooks < IDLE_LOOKS : share >= busy;
@@ -133,10 +136,17 @@ function keepToCores(thread: number, cores: Int32Array): void {
   }
 }
 
-/** Processor time of the serving thread so far; null: the system doesn't say it. See proc(5), /proc/pid/schedstat. */
-function usedMs(): number | null {
+/** Returns what says the processor time of the serving thread so far; null: the system doesn't say it. It is asked often, so its file stays open. See proc(5), /proc/pid/schedstat. */
+function openUsed(): (() => number) | null {
+  const text = Buffer.alloc(SCHEDSTAT_BYTES);
+  const read = (descriptor: number): number => {
+    const bytes = readSync(descriptor, text, 0, text.length, 0);
+    return Number(text.toString('latin1', 0, bytes).split(' ')[0]) / 1e6;
+  };
   try {
-    return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ')[0]) / 1e6;
+    const descriptor = openSync(`/proc/self/task/${process.pid}/schedstat`, 'r');
+    read(descriptor);
+    return () => read(descriptor);
   } catch {
     return null;
   }

@@ -100,11 +100,17 @@ t.test('there is nothing to share out of one core', async (t) => {
 const NEVER_RESTS = `
   import fs from 'node:fs';
   import { syncBuiltinESMExports } from 'node:module';
-  const { readFileSync } = fs;
+  const { openSync, readSync } = fs;
   let isBusy = false;
+  let used = null;
   process.on('SIGPWR', () => { isBusy = !isBusy; });
-  fs.readFileSync = (path, ...rest) =>
-    String(path).endsWith('/schedstat') ? \`\${isBusy ? performance.now() * 1e6 : 0} 0 0\` : readFileSync(path, ...rest);
+  fs.openSync = (path, ...rest) => {
+    const descriptor = openSync(path, ...rest);
+    if (String(path).endsWith('/schedstat')) used = descriptor;
+    return descriptor;
+  };
+  fs.readSync = (descriptor, bytes, ...rest) =>
+    descriptor === used ? bytes.write(\`\${isBusy ? performance.now() * 1e6 : 0} 0 0\`) : readSync(descriptor, bytes, ...rest);
   syncBuiltinESMExports();`;
 
 t.test('a server that serves alone has it, too', async (t) => {

@@ -27,9 +27,12 @@ interface FollowedParts {
   readonly attempts: Outbox['counts'];
 }
 
+/** Each measure of the event loop's lag wakes the process: with the usual 10 ms that is most of what an idle one does. */
+const LAG_EVERY_MS = 100;
+
 export function createMetrics(parts: MetricsParts) {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry, prefix: 'sluice_' });
+  collectDefaultMetrics({ register: registry, prefix: 'sluice_', eventLoopMonitoringPrecision: LAG_EVERY_MS });
   const { figures, ...counts } = createCounts(registry);
   const own = { epoch: 0, scans: 0 };
   addPool(figures, parts.pool);

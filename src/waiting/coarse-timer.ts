@@ -1,30 +1,20 @@
-// Timers for deadlines that are hardly ever reached: one timer of Node stands for all of them, and beginning and ending one costs next to nothing.
+// Timers for deadlines that are hardly ever reached: one timer of Node stands for all of them, which goes off when one of them is due, and beginning and ending one costs next to nothing.
 import { performance } from 'node:perf_hooks';
 import { type InLine, Line } from './line.js';
 
-/** Beyond its interval a tick may be so late before anything is made of it. */
+/** A look may be so late before anything is made of it. */
 const LATE_MS = 200;
 
 /**
- * The looks at deadlines, by interval. One that comes late is left out, but not two of them in turn: what has arrived while the process stood still lies
+ * The looks at deadlines. One that comes late is left out, but not two of them in turn: what has arrived while the process stood still lies
  * unread, the event loop reads that first, and nobody is too late because of it.
  */
 export class LateTicks {
-  readonly #intervalMs: number;
-  #lastMs: number;
   #isSkipped = false;
 
-  /** From now on. */
-  constructor(intervalMs: number) {
-    this.#intervalMs = intervalMs;
-    this.#lastMs = performance.now();
-  }
-
-  /** To be called with each tick. */
-  isToBeSkipped(nowMs: number): boolean {
-    const isLate = nowMs - this.#lastMs > this.#intervalMs + LATE_MS;
-    this.#lastMs = nowMs;
-    this.#isSkipped = isLate && !this.#isSkipped;
+  /** To be called with each look; `dueMs`: when it was to come. */
+  isToBeSkipped(nowMs: number, dueMs: number): boolean {
+    this.#isSkipped = nowMs - dueMs > LATE_MS && !this.#isSkipped;
     return this.#isSkipped;
   }
 }
@@ -33,7 +23,7 @@ export interface TimerOwner {
   onDue(): void;
 }
 
-/** How late one may be. */
+/** How late one may be, and how long there is at least between two looks. */
 const TICK_MS = 20;
 
 /** A timer that its owner starts and stops as often as it likes. */
@@ -55,16 +45,20 @@ export class CoarseTimer implements InLine<CoarseTimer> {
    */
   start(delayMs: number): void {
     if (this.isGoing) this.stop();
-    this.dueMs = performance.now() + delayMs;
+    const nowMs = performance.now();
+    this.dueMs = nowMs + delayMs;
     this.isGoing = true;
     timers.add(this);
-    ticking ??= beginTicking();
+    if (timers.size === 1) alarm?.ref();
+    if (this.dueMs < alarmMs - TICK_MS) lookAt(Math.max(this.dueMs, nowMs + TICK_MS));
   }
 
   stop(): void {
     if (!this.isGoing) return;
     this.isGoing = false;
     timers.remove(this);
+    // It may go off long after.
+    if (timers.size === 0) alarm?.unref();
   }
 
   /** Its time stands still until `goOn`; of one that goes. */
@@ -79,11 +73,15 @@ export class CoarseTimer implements InLine<CoarseTimer> {
 }
 
 const timers = new Line<CoarseTimer>();
-let ticking: NodeJS.Timeout | null = null;
+const late = new LateTicks();
+let alarm: NodeJS.Timeout | undefined;
+/** When the timers are looked at next. */
+let alarmMs = Number.POSITIVE_INFINITY;
 
-function beginTicking(): NodeJS.Timeout {
-  const late = new LateTicks(TICK_MS);
-  return setInterval(() => tick(late), TICK_MS);
+function lookAt(atMs: number): void {
+  clearTimeout(alarm);
+  alarmMs = atMs;
+  alarm = setTimeout(look, Math.ceil(atMs - performance.now()));
 }
 
 /** The same for a callback. */
@@ -93,18 +91,21 @@ export function startCoarseTimer(delayMs: number, onDue: () => void): CoarseTime
   return timer;
 }
 
-/** One that is begun meanwhile is looked at by the next tick; one that is stopped by another one doesn't call back. */
-function tick(late: LateTicks): void {
+/** One that is begun meanwhile is looked at the next time; one that is stopped by another one doesn't call back. */
+function look(): void {
   const nowMs = performance.now();
-  if (late.isToBeSkipped(nowMs)) return;
+  const isSkipped = late.isToBeSkipped(nowMs, alarmMs);
+  alarmMs = Number.POSITIVE_INFINITY;
   const due = [];
-  for (let timer = timers.first; timer !== null; timer = timer.behind) if (timer.dueMs <= nowMs) due.push(timer);
+  let nextMs = Number.POSITIVE_INFINITY;
+  for (let timer = timers.first; timer !== null; timer = timer.behind) {
+    if (timer.dueMs <= nowMs && !isSkipped) due.push(timer);
+    else nextMs = Math.min(nextMs, timer.dueMs);
+  }
+  if (nextMs < Number.POSITIVE_INFINITY) lookAt(Math.max(nextMs, nowMs + TICK_MS));
   for (const timer of due) {
     if (!timer.isGoing || timer.dueMs > nowMs) continue;
     timer.stop();
     timer.owner.onDue();
   }
-  if (timers.size > 0 || ticking === null) return;
-  clearInterval(ticking);
-  ticking = null;
 }

@@ -1,4 +1,5 @@
 // Coarse timers: each calls back once and not before its time, unless it is stopped.
+import { spawnSync } from 'node:child_process';
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import { startCoarseTimer } from '../../src/waiting/coarse-timer.js';
@@ -47,4 +48,25 @@ t.test('a timer that is begun by another one has its whole time', async (t) => {
     });
   });
   t.strictSame(order, ['outer', 'begun', 'inner']);
+});
+
+t.test('a timer that is begun behind a longer one does not wait for it', async (t) => {
+  const long = startCoarseTimer(3_600_000, () => t.fail('an hour has not passed'));
+  await new Promise<void>((resolve) => void startCoarseTimer(20, resolve));
+  long.stop();
+  await new Promise<void>((resolve) => void startCoarseTimer(20, resolve));
+});
+
+t.test('a process with a timer that goes waits for it, and with one that was stopped it ends', (t) => {
+  const module = JSON.stringify(new URL('../../src/waiting/coarse-timer.js', import.meta.url));
+  const program = `
+    import { startCoarseTimer } from ${module};
+    startCoarseTimer(3_600_000, () => undefined).stop();
+    startCoarseTimer(40, () => process.stdout.write('due'));`;
+  const ended = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  t.match(ended, { status: 0, stdout: 'due' });
+  t.end();
 });

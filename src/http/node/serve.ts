@@ -45,10 +45,13 @@ async function listen({ onRequest, ...options }: ListenOptions): Promise<Listeni
     listen: (host, port) => openSocket(host, port, onConnection),
     adopt: (descriptor) => onConnection(adopted(descriptor)),
   });
-  const late = new LateTicks(LOOK_MS);
+  const late = new LateTicks();
+  let dueMs = performance.now() + LOOK_MS;
   const looking = setInterval(() => {
     const nowMs = performance.now();
-    if (late.isToBeSkipped(nowMs)) return;
+    const isSkipped = late.isToBeSkipped(nowMs, dueMs);
+    dueMs = nowMs + LOOK_MS;
+    if (isSkipped) return;
     for (const connection of connections.values()) connection.look(nowMs);
   }, LOOK_MS).unref();
   return {
