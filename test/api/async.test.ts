@@ -20,9 +20,15 @@ const MIB = 1024 * 1024;
 const BURST = 400;
 /** What it asks for under /held is answered when the test says so. */
 let held = deferred<void>();
-const origin = await startOrigin(async ({ path, send }) => {
+const origin = await startOrigin(async ({ path, send, end }) => {
   if (path === '/held') await held.promise;
-  return await send(response(eicar()));
+  const [, how, bytes] = /^\/(declared|endless)\/(\d+)$/.exec(path) ?? [];
+  if (how === undefined) return await send(response(eicar()));
+  const content = Buffer.alloc(Number(bytes), 'x');
+  if (how === 'declared') return await send(response(content));
+  await send('HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n');
+  await send(content);
+  return end();
 });
 t.teardown(() => origin.stop());
 const remote = `http://127.0.0.1:${origin.port}/folder/a.com`;
@@ -106,6 +112,19 @@ onNodes({ env }, async (t, { one, other, database }) => {
     const gone = await scanUrlLater(one.url, `http://name.invalid:${origin.port}/`);
     const failed = await scanById(other.url, Scan.parse(gone.body).id, { wait: 60 });
     t.match(failed.body, { state: 'failed', infected: null, status: '422', error: /^Download failed/ });
+  });
+
+  t.test('the limit of a URL is 10 MB, whatever files may have', async (t) => {
+    for (const how of ['declared', 'endless']) {
+      const ofUrl = async (bytes: number) => {
+        const { body } = await scanUrlLater(one.url, `http://127.0.0.1:${origin.port}/${how}/${bytes}`);
+        return (await scanById(other.url, Scan.parse(body).id, { wait: 60 })).body;
+      };
+      t.match(await ofUrl(10 * MIB), { state: 'completed', infected: false, sizeInBytes: 10 * MIB }, how);
+      const error = 'File size exceeds limit: 10MB';
+      t.match(await ofUrl(10 * MIB + 1), { state: 'failed', infected: null, status: '400', error }, how);
+      t.match(await ofUrl(16 * MIB + 1), { state: 'failed', infected: null, status: '400', error }, how);
+    }
   });
 
   t.test('the list has it before it has ended, and once when it has', async (t) => {

@@ -4,6 +4,7 @@ import { codeOf, messageOfError } from '../../error-text.js';
 import { Failure, Unavailable } from '../../errors.js';
 import type { PendingScan as Accepted, PendingScans } from '../../history/pending-scans.js';
 import { type ScanRow, timeOfId } from '../../history/scan-row.js';
+import { CONTENT_LIMIT_BYTES } from '../../limits.js';
 import { endsWithin, later } from '../../waiting/within.js';
 import type { Admitted, ScanParts } from '../scan.js';
 import { HeldReading, StreamScan } from '../stream-scan.js';
@@ -16,6 +17,7 @@ export interface RunnerOptions {
   readonly read: (id: string) => AsyncIterable<Buffer>;
   /** Gives a unit back into its hour. */
   readonly giveBack: AdmissionStore['giveBack'];
+  /** Of a content that was sent. */
   readonly limitBytes: number;
   /** At a time: what waits behind them waits here, not before those who wait for an answer. */
   readonly atOnce: number;
@@ -198,7 +200,8 @@ class AcceptedScan extends StreamScan {
 
   constructor(parts: ScanParts, accepted: Accepted, admitted: Admitted, owner: Runner) {
     super(parts, accepted.id);
-    this.limitBytes = owner.limitBytes;
+    // What a URL brings is held to the limit of all others, for which its memory is.
+    this.limitBytes = accepted.url === null ? owner.limitBytes : CONTENT_LIMIT_BYTES;
     this.#accepted = accepted;
     this.#owner = owner;
     this.access = admitted;
