@@ -27,7 +27,6 @@ namespace {
 // A name per matching signature; a verdict needs one, and every heuristic name is kept beyond this.
 constexpr size_t kNamesKept = 64;
 constexpr std::string_view kHeuristic = "Heuristics.";
-constexpr std::string_view kExceeded = "Heuristics.Limits.Exceeded";
 // Names of signatures/marks/: no malware, but something that was not looked into.
 constexpr std::string_view kMark = "Sluice.Mark.";
 
@@ -142,14 +141,14 @@ ScanReport ClamavEngine::Scan(const void* content, size_t length, std::optional<
   alerts.windows = windows;
   ScanReport report = ScanOnce(content, length, false, alerts);
   // In normal mode libclamav keeps one heuristic name of all it met, and which one depends on the file: an encrypted
-  // member, or what is merely suspected, can hide that a limit was exceeded elsewhere. So such a file is looked at again, collecting every name.
-  // Real signatures come first in both modes, and clean files never get here. A mark ends a scan like a signature does.
-  if (!report.virus_name || report.virus_name->starts_with(kExceeded)) return report;
-  if (!report.virus_name->starts_with(kHeuristic) && !report.virus_name->starts_with(kMark)) return report;
+  // member, or what is merely suspected, can hide that a limit was exceeded elsewhere. And a limit ends the scan before what matches behind it. So such a
+  // file is looked at again, collecting every name, as with gates. Clean files never get here. A mark ends a scan like a signature does.
+  if (!report.virus_name || !IsNoMatch(*report.virus_name) || *report.virus_name == kLate) return report;
   Alerts all;
-  all.deadline = deadline;
+  all.deadline = !deadline && layers != nullptr ? layers->deadline() : deadline;
   all.layers = layers;
   ScanReport again = ScanOnce(content, length, true, all);
+  if (IsMatch(again)) return again;
   if (again.code != CL_VIRUS) return again.code == CL_CLEAN ? report : again;
   again.virus_name = std::move(report.virus_name);
   return again;
