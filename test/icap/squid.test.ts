@@ -16,6 +16,11 @@ import { CLEAN, connect, EICAR, startOurs } from './client.js';
 const page = fileURLToPath(new URL('../../../docs/icap.md', import.meta.url));
 const LARGE = Buffer.alloc(3_000_000, 'clean text\n');
 const UPLOAD = Buffer.alloc(1_000_000, 'clean text\n');
+const KEPT = {
+  Connection: 'keep-alive',
+  'Content-Type': 'application/octet-stream',
+  'Content-Length': String(EICAR.length),
+};
 
 /** The lines of the page, with the port of the test. */
 function linesFor(icapPort: number): string {
@@ -94,6 +99,8 @@ function fetchThrough(proxyPort: number, url: string, { body, headers }: Wanted 
       response.on('error', reject);
     });
     asked.on('error', reject);
+    // As most clients send an upload: its headers first.
+    if (body !== undefined) asked.flushHeaders();
     asked.end(body);
   });
 }
@@ -173,7 +180,15 @@ t.test('Squid', async (t) => {
   t.equal((await fetchThrough(proxy, `${base}/nothing`)).status, 204);
   t.equal((await fetchThrough(proxy, `${base}/upload`, { body: UPLOAD })).status, 200);
   t.equal((await fetchThrough(proxy, `${base}/upload`, { body: EICAR })).status, 403);
-  t.strictSame(uploads, [UPLOAD.length], 'the origin never saw the other upload');
+  // At once: a delay pool that pages of Squid's own are in, too, keeps them for good.
+  for (let round = 0; round < 150; round += 1) {
+    const sent = Array.from({ length: 8 }, () => fetchThrough(proxy, `${base}/upload`, { body: EICAR, headers: KEPT }));
+    for (const { status, body } of await Promise.all(sent)) {
+      t.equal(status, 403);
+      t.match(body.toString(), /<\/html>\s*$/);
+    }
+  }
+  t.strictSame(uploads, [UPLOAD.length], 'the origin never saw the other uploads');
 
   await t.test('Chromium through it', async (t) => {
     const browser = await startBrowser([`--proxy-server=http://127.0.0.1:${proxy}`, '--proxy-bypass-list=<-loopback>']);
