@@ -13,6 +13,7 @@
 
 #include "archives.h"
 #include "base64.h"
+#include "listed.h"
 
 namespace sluice::encoded {
 namespace {
@@ -114,6 +115,9 @@ void Finder::Meet(const marks::Mark& mark) {
     case marks::Kind::kTar:
       AddTar(mark.at);
       return;
+    case marks::Kind::kLha:
+      AddLha(mark.at);
+      return;
     case marks::Kind::kEncodedScript:
       AddScript(mark.at);
       return;
@@ -174,6 +178,14 @@ void Finder::AddTar(size_t at) {
   const size_t size = at >= tar_end_ && at % archives::kBlock != 0 ? archives::SizeOfTar(bytes_.subspan(at)) : 0;
   if (size == 0) return;
   tar_end_ = at + size;
+  AddArchive(at, size);
+}
+
+// Each of its members has a mark.
+void Finder::AddLha(size_t at) {
+  const size_t size = at >= lha_end_ ? listed::SizeOfLha(bytes_.subspan(at)) : 0;
+  if (size == 0) return;
+  lha_end_ = at + size;
   AddArchive(at, size);
 }
 

@@ -51,6 +51,7 @@ class Finder {
   void FindCommand(size_t at);
   void AddQuoted(size_t start, size_t end);
   void AddTar(size_t at);
+  void AddLha(size_t at);
   void AddScript(size_t at);
   void CheckQuoted(size_t at);
 
@@ -62,6 +63,7 @@ class Finder {
   bool has_odd_quotes_ = false;
   size_t quoted_end_ = 0;
   size_t tar_end_ = 0;
+  size_t lha_end_ = 0;
   size_t uuencoded_end_ = 0;
 };
 

@@ -77,17 +77,22 @@ bool IsLha(Bytes bytes) {
   return Has(method, 0, "-lh") || Has(method, 0, "-lz") || Has(method, 0, "-pm");
 }
 
+constexpr uint8_t kLhaLongHeaders = 2;
+constexpr uint8_t kLhaLongestHeaders = 3;
+
+// To the next header. Those of the levels 0 and 1 don't count their first two bytes.
+uint64_t LengthInLha(Bytes header) {
+  const uint64_t packed = Word(header, 7);
+  if (header[20] < kLhaLongHeaders) return packed + 2 + header[0];
+  if (header[20] < kLhaLongestHeaders) return packed + Half(header, 0);
+  return packed + (header.size() < 28 ? header.size() : Word(header, 24));
+}
+
 Reading ReadLha(Bytes bytes) {
   Reading reading;
   for (size_t at = 0; IsLha(bytes.subspan(at));) {
     const Bytes header = bytes.subspan(at);
-    // Those of the levels 0 and 1 don't count their first two bytes.
-    constexpr uint8_t kLongHeaders = 2;
-    constexpr uint8_t kLongestHeaders = 3;
-    uint64_t next = Word(header, 7);
-    if (header[20] < kLongHeaders) next += 2 + header[0];
-    else if (header[20] < kLongestHeaders) next += Half(header, 0);
-    else next += header.size() < 28 ? header.size() : Word(header, 24);
+    const uint64_t next = LengthInLha(header);
     reading.is_damaged = next < kLhaLeast;
     if (reading.is_damaged) break;
     reading.sizes.push_back(Word(header, 11));
@@ -96,6 +101,27 @@ Reading ReadLha(Bytes bytes) {
     at += static_cast<size_t>(next);
   }
   return reading;
+}
+
+// Among other bytes a method is no magic: the first header must be right, by its sum or, where it has none, by its sizes.
+bool BeginsLha(Bytes bytes) {
+  constexpr size_t kHeader = 28;
+  constexpr size_t kExtended = 24;
+  constexpr size_t kExtendedLeast = 3;
+  if (!IsLha(bytes)) return false;
+  if (bytes[20] < kLhaLongHeaders) {
+    const size_t size = bytes[0];
+    // A name behind its length; the oldest ones have no sum of the data behind it.
+    if (size < kLhaLeast - 2 + bytes[21] || bytes.size() - 2 < size) return false;
+    uint8_t sum = 0;
+    for (const uint8_t byte : bytes.subspan(2, size)) sum += byte;
+    return sum == bytes[1];
+  }
+  if (bytes.size() < kHeader || LengthInLha(bytes) > bytes.size()) return false;
+  if (bytes[20] == kLhaLongestHeaders) return Half(bytes, 0) == 4 && Word(bytes, kExtended) >= kHeader;
+  const uint32_t header = Half(bytes, 0);
+  const uint32_t extended = Half(bytes, kExtended);
+  return header >= kExtended + 2 && (extended == 0 || (extended >= kExtendedLeast && extended <= header - kExtended));
 }
 
 uint64_t NumberIn(std::string_view element, std::string_view tag) {
@@ -137,6 +163,19 @@ Reading ReadXar(Bytes bytes) {
 }
 
 }  // namespace
+
+size_t SizeOfLha(Bytes bytes) {
+  if (!BeginsLha(bytes)) return 0;
+  size_t at = 0;
+  while (IsLha(bytes.subspan(at))) {
+    const uint64_t next = LengthInLha(bytes.subspan(at));
+    if (next < kLhaLeast) break;
+    if (next >= bytes.size() - at) return bytes.size();
+    at += static_cast<size_t>(next);
+  }
+  // It ends with a zero.
+  return at + 1;
+}
 
 Reading Read(Bytes bytes) {
   // Of version 1.3, as all are. What is reserved tools pass over.

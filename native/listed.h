@@ -2,6 +2,7 @@
 // What the directories of cabinets, of ARJ, LHA and XAR archives and of compiled help say that there is. libclamav passes over a member that it can't unpack.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Reading {
   bool is_cut = false;
   bool is_damaged = false;
 };
+
+// Of an LHA archive that begins here, among other bytes, as far as its headers say; 0: none does.
+size_t SizeOfLha(Bytes bytes);
 
 // Empty for all else.
 Reading Read(Bytes bytes);

@@ -22,7 +22,7 @@ struct Sign {
 
 // Where a class has several pairs, the first byte of one is seldom before the second one of another. Base64 office documents, forms and
 // visiting cards have as well.
-constexpr Sign kSigns[][4] = {
+constexpr Sign kSigns[][7] = {
     {{"base64", 4, Kind::kBase64, 0, true}, {"\x1f\x8b\x08", 0, Kind::kStream}, {"Rar!\x1a\x07", 3, Kind::kRar}},
     {{{"7z\xbc\xaf\x27\x1c\0", 7}, 1, Kind::kSevenZip}, {{"\xfd" "7zXZ\0", 6}, 0, Kind::kStream}},
     {{"ENCODING=", 7, Kind::kBase64}, {"\x28\xb5\x2f\xfd", 1, Kind::kStream}},
@@ -30,7 +30,8 @@ constexpr Sign kSigns[][4] = {
     {{"\nbegin ", 0, Kind::kUuencoded, 1}, {"\x04\x22\x4d\x18", 0, Kind::kStream}},
     {{{"MSCF\0\0\0\0", 8}, 2, Kind::kCabinet}, {"1AY&SY", 2, Kind::kStream, -4}, {"-----BEGIN ", 8, Kind::kBase64}},
     {{"PK\3\4", 1, Kind::kZipMember}, {"PK\5\6", 1, Kind::kZipEnd}, {{"\0ustar", 6}, 1, Kind::kTar, -256}, {"MEI\014\013\012\013\016", 6, Kind::kPyInstaller}},
-    {{"<chunk>", 0, Kind::kBase64}, {"quoted-printable", 6, Kind::kQuoted, 0, true}, {" -e", 1, Kind::kCommand, 1, true}, {"#@~^", 2, Kind::kEncodedScript}},
+    {{"<chunk>", 0, Kind::kBase64}, {"quoted-printable", 6, Kind::kQuoted, 0, true}, {" -e", 1, Kind::kCommand, 1, true}, {"#@~^", 2, Kind::kEncodedScript},
+     {"-lh", 0, Kind::kLha, -2}, {"-lz", 0, Kind::kLha, -2}, {"-pm", 0, Kind::kLha, -2}},
 };
 
 // The bit in which a letter differs from its capital.

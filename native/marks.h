@@ -25,6 +25,7 @@ enum class Kind : uint8_t {
   // What PowerShell is to do.
   kCommand,
   kRar,
+  kLha,
   // Files that PyInstaller has put behind a program.
   kPyInstaller,
   // A script as Microsoft's Script Encoder writes it.
