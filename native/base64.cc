@@ -135,6 +135,7 @@ class Counter {
   }
   uint64_t letters() const { return letters_; }
   uint64_t piece() const { return piece_; }
+  uint64_t so_far() const { return is_hex_ ? 0 : size_ + piece_ * 3 / 4; }
   // Hexadecimal digits are something else.
   uint64_t size() const { return is_hex_ ? 0 : size_; }
 
@@ -144,6 +145,27 @@ class Counter {
   uint64_t size_ = 0;
   bool is_hex_ = true;
 };
+
+// The last line or piece of a text, and what was there before it.
+struct Last {
+  size_t start;
+  size_t end;
+  size_t end_before;
+  uint64_t size_before;
+  // Since padding.
+  uint64_t letters;
+};
+
+// It may be a word that only ends the text, as `EOF` does where a shell has it among its lines. A line of base64 as short as that ends with
+// padding, or has the letters that are missing.
+bool IsWord(Bytes bytes, const Last& last) {
+  const Bytes word = bytes.subspan(last.start, last.end - last.start);
+  if (last.size_before < kLeast || word.size() > kWordMost || Has(bytes, last.end, "=")) return false;
+  const bool is_behind_padding = bytes[last.end_before - 1] == '=';
+  const auto is_capital = [](uint8_t letter) { return letter >= 'A' && letter <= 'Z'; };
+  const auto is_small = [](uint8_t letter) { return letter >= 'a' && letter <= 'z'; };
+  return is_behind_padding || last.letters % 4 != 0 || std::all_of(word.begin(), word.end(), is_capital) || std::all_of(word.begin(), word.end(), is_small);
+}
 
 }  // namespace
 
@@ -161,11 +183,15 @@ size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs) {
   size_t at = start;
   size_t again = 0;
   bool is_listed = false;
+  Last last{};
   for (std::optional<size_t> next = start; next;) {
     const uint64_t before = all.letters();
     const size_t piece = *next;
+    last = {piece, piece, at, all.so_far(), 0};
     at = piece;
     all.Take(bytes, at);
+    last.end = at;
+    last.letters = all.piece();
     // A line of a word may stand before the first one.
     if (before > 0 && before <= kWordMost && all.letters() - before > kWordMost) again = piece;
     if (const uint64_t size = (all.letters() - before) * 3 / 4; is_listed && size >= kLeast) runs.push_back({piece, at, size, false});
@@ -183,6 +209,7 @@ size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs) {
   }
   all.EndPiece();
   if (all.size() >= kLeast) runs.push_back({start, at, all.size(), IsReversed(bytes, start, at)});
+  if (IsWord(bytes, last)) runs.push_back({start, last.end_before, last.size_before, false});
   return again != 0 ? again : at;
 }
 

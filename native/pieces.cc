@@ -29,17 +29,36 @@ std::optional<Next> BehindQuote(std::string_view text, size_t at) {
   return Next{at + 1 + end + 1, is_listed};
 }
 
-// `TVqQ>>a.b64`, and the next line echoes as well.
+// Where it is said before the word that echoes: `>>a.b64 echo TVqQ`.
+size_t BehindRedirection(std::string_view line, size_t at) {
+  if (at == line.npos || line[at] != '>') return at;
+  const size_t file = line.find_first_not_of("> \t", at);
+  return line.find_first_not_of(" \t@", line.find_first_of(kBlanks, file));
+}
+
+// Enough to be no word that is echoed to be read, or with padding at its end, which may be behind the text.
+bool IsLong(std::string_view piece) {
+  constexpr size_t kWordMost = 16;
+  const size_t end = piece.find_first_of("\r\n");
+  return end > kWordMost || piece.substr(0, end).find('=') != piece.npos;
+}
+
+// `TVqQ>>a.b64`, and the next line echoes as well; or nothing, where all of a group goes to one file.
 std::optional<Next> BehindEcho(std::string_view text, size_t at) {
   const std::string_view rest = text.substr(at, kBetweenMost);
   const size_t sign = rest.find_first_not_of(" \"'");
-  const size_t line = rest.find('\n');
-  if (sign == rest.npos || line == rest.npos || rest[sign] != '>' || sign > line) return std::nullopt;
-  const size_t word = text.find_first_not_of(" \t@(", at + line + 1);
+  const size_t end = rest.find('\n');
+  if (sign == rest.npos || end == rest.npos || sign > end) return std::nullopt;
+  const bool has_sign = rest[sign] == '>';
+  if (!has_sign && rest[sign] != '\r' && rest[sign] != '\n') return std::nullopt;
+  const size_t start = at + end + 1;
+  const std::string_view line = text.substr(start, kBetweenMost);
+  const size_t first = line.find_first_not_of(" \t@(");
+  const size_t word = BehindRedirection(line, first);
   for (const std::string_view echo : {"echo ", "ECHO ", "printf %s ", "printf '%s' "}) {
-    if (word == text.npos || text.substr(word, echo.size()) != echo) continue;
-    const size_t next = text.find_first_not_of(" \"'", word + echo.size());
-    if (next != text.npos) return Next{next};
+    if (word == line.npos || line.substr(word, echo.size()) != echo) continue;
+    const size_t next = line.find_first_not_of(" \"'", word + echo.size());
+    if (next != line.npos && (has_sign || word != first || IsLong(line.substr(next)))) return Next{start + next};
   }
   return std::nullopt;
 }
@@ -50,6 +69,7 @@ std::optional<Next> BehindBackslash(std::string_view text, size_t at) {
   for (const std::string_view end : {"\\r", "\\n"}) {
     if (text.substr(next, end.size()) == end) next += end.size();
   }
+  if (next > at && text.substr(next, 2) == "\\\n") next += 2;
   if (next > at) return Next{next};
   if (text.substr(at, 2) == "\\/") return Next{at + 1};
   next = text.find_first_not_of(kBlanks, at + 1);
@@ -67,6 +87,8 @@ std::optional<Next> Behind(Bytes bytes, size_t at) {
       return BehindBackslash(text, at);
     case '>':
     case ' ':
+    case '\r':
+    case '\n':
       return BehindEcho(text, at);
     case '"':
     case '\'':
