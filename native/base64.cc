@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "byte-classes.h"
 #include "heads.h"
@@ -75,6 +76,19 @@ std::optional<size_t> NextLine(Bytes bytes, size_t at) {
   while (end < bytes.size() && IsLetter(bytes[end])) end++;
   const bool goes_on = end > at && (end == bytes.size() || kMayFollow.find(static_cast<char>(bytes[end])) != kMayFollow.npos);
   return goes_on ? std::optional(at) : std::nullopt;
+}
+
+// Where it goes on behind blanks, as in an attribute of XML that had lines: readers pass over them. Between words there are some as well, but words are not so long.
+std::optional<size_t> BehindBlanks(Bytes bytes, size_t at, size_t letters_before) {
+  constexpr size_t kBlanksMost = 64;
+  constexpr std::string_view kEnds = "=\"'<";
+  const std::string_view rest = TextOf(bytes.subspan(at)).substr(0, kBlanksMost);
+  const size_t blanks = rest.find_first_not_of(" \t");
+  if (letters_before <= kWordMost || blanks == 0 || blanks == rest.npos) return std::nullopt;
+  const Bytes next = bytes.subspan(at + blanks, std::min(bytes.size() - at - blanks, kWordMost + 1));
+  const auto end = std::find_if_not(next.begin(), next.end(), IsLetter);
+  const bool goes_on = end == next.end() ? next.size() > kWordMost : end != next.begin() && kEnds.find(static_cast<char>(*end)) != kEnds.npos;
+  return goes_on ? std::optional(at + blanks) : std::nullopt;
 }
 
 // Of what a text without blanks says.
@@ -183,6 +197,7 @@ size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs) {
   size_t at = start;
   size_t again = 0;
   bool is_listed = false;
+  bool has_blanks = false;
   Last last{};
   for (std::optional<size_t> next = start; next;) {
     const uint64_t before = all.letters();
@@ -206,6 +221,9 @@ size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs) {
     const std::optional<pieces::Next> cut = pieces::Behind(bytes, at);
     is_listed = is_listed || (cut && cut->is_listed);
     if (cut && cut->at < bytes.size() && IsLetter(bytes[cut->at])) next = cut->at;
+    if (next || !(next = BehindBlanks(bytes, at, at - piece)) || std::exchange(has_blanks, true)) continue;
+    // It may be all.
+    if (all.so_far() >= kLeast) runs.push_back({start, at, all.so_far(), IsReversed(bytes, start, at)});
   }
   all.EndPiece();
   if (all.size() >= kLeast) runs.push_back({start, at, all.size(), IsReversed(bytes, start, at)});

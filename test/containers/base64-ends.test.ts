@@ -14,6 +14,7 @@ const contents: Record<string, Buffer> = Object.fromEntries(
 const linesOf = (content: Buffer, width: number): string[] =>
   content.toString('base64').match(new RegExp(`.{1,${width}}`, 'g')) ?? [];
 
+const spaced = (content: Buffer, width: number, blanks = ' '): string => linesOf(content, width).join(blanks);
 const wraps: Record<string, (content: Buffer) => string> = {
   ...Object.fromEntries(
     ['EOF', 'END', 'DATA', 'A', 'end', 'Payload2'].map((word) => [
@@ -38,6 +39,10 @@ const wraps: Record<string, (content: Buffer) => string> = {
     `(\n${linesOf(content, 60)
       .map((line) => `echo ${line}\n`)
       .join('')}echo done\n)\nrem base64\n`,
+  'pieces between blanks': (content) => `<a type="base64Binary" value=" ${spaced(content, 60)} "/>`,
+  'pieces between tabs': (content) => `atob('${spaced(content, 20, '\t\t')}')`,
+  'a text with other words behind it': (content) =>
+    `save --base64 ${content.toString('base64')} AnotherWordThatIsLong/AndAnotherOne\n`,
   'lines of a script that go on': (content) => `atob("${linesOf(content, 60).join('\\n\\\n')}")`,
 };
 
