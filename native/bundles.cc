@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
 #include <string_view>
+
+#include "hex.h"
 
 namespace sluice::bundles {
 namespace {
@@ -38,10 +41,38 @@ std::vector<File> ReadApple(Bytes bytes) {
   return files;
 }
 
+// Any letter of a string may be spelled by its number. The text is not empty.
+char TakeLetter(std::string_view& text) {
+  constexpr std::string_view kEscape = "\\u00";
+  constexpr size_t kDigits = 2;
+  char letter = text[0];
+  size_t taken = 1;
+  if (text.starts_with(kEscape) && text.size() >= kEscape.size() + kDigits) {
+    letter = static_cast<char>(ByteOf(text.substr(kEscape.size())).value_or(0));
+    taken = kEscape.size() + kDigits;
+  }
+  text.remove_prefix(taken);
+  return letter;
+}
+
+bool IsKey(std::string_view written, std::string_view name) {
+  for (const char letter : name) {
+    if (written.empty() || TakeLetter(written) != letter) return false;
+  }
+  return written.empty();
+}
+
 std::optional<uint64_t> DecimalIn(std::string_view text) {
-  const size_t start = text.find_first_not_of(" \t\r\n\"");
+  constexpr size_t kDigitsMost = 20;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n\""), text.size()));
+  std::string digits;
+  while (!text.empty() && digits.size() < kDigitsMost) {
+    const char digit = TakeLetter(text);
+    if (digit < '0' || digit > '9') break;
+    digits += digit;
+  }
   uint64_t value = 0;
-  if (start == text.npos || std::from_chars(text.data() + start, text.data() + text.size(), value).ec != std::errc()) return std::nullopt;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) return std::nullopt;
   return value;
 }
 
@@ -69,10 +100,11 @@ std::vector<File> ReadAsar(Bytes bytes, size_t files_max) {
     const size_t start = ++at;
     while (at < list.size() && list[at] != '"') at += list[at] == '\\' ? 2 : 1;
     const std::string_view name = list.substr(start, at - start);
-    if (at + 2 >= list.size() || list[at + 1] != ':') continue;
-    constexpr size_t kDigitsMost = 24;
-    if (name == "size") object.size = DecimalIn(list.substr(at + 2, kDigitsMost));
-    if (name == "offset") object.offset = DecimalIn(list.substr(at + 2, kDigitsMost));
+    const bool is_size = IsKey(name, "size");
+    if (!is_size && !IsKey(name, "offset")) continue;
+    const size_t colon = list.find_first_not_of(" \t\r\n", std::min(at + 1, list.size()));
+    if (colon == list.npos || list[colon] != ':') continue;
+    (is_size ? object.size : object.offset) = DecimalIn(list.substr(colon + 1));
   }
   return files;
 }
@@ -89,8 +121,7 @@ std::vector<File> ReadPropertyList(Bytes bytes, size_t files_max) {
   const uint64_t table = HighNumber(bytes, trailer + 24, 8);
   if (width == 0 || width > 8 || table > trailer) return files;
   const uint64_t there = std::min<uint64_t>(count, (trailer - table) / width);
-  uint64_t taken = 0;
-  for (uint64_t index = 0; index < there && files.size() <= files_max && taken <= bytes.size(); index++) {
+  for (uint64_t index = 0; index < there && files.size() <= files_max; index++) {
     const uint64_t at = HighNumber(bytes, static_cast<size_t>(table + index * width), width);
     constexpr size_t kHeadMost = 10;
     if (at > trailer || trailer - at < kHeadMost || bytes[static_cast<size_t>(at)] >> 4 != kData) continue;
@@ -102,7 +133,6 @@ std::vector<File> ReadPropertyList(Bytes bytes, size_t files_max) {
       start += 1 + digits;
     }
     Add(bytes, start, size, files);
-    taken += std::min<uint64_t>(size, bytes.size());
   }
   return files;
 }
@@ -193,11 +223,13 @@ std::optional<Installer> ReadNsis(Bytes bytes) {
   return std::nullopt;
 }
 
-size_t BeginOfModules(Bytes bytes) {
+std::optional<Modules> ModulesOf(Bytes bytes) {
+  constexpr size_t kHead = 12;
   constexpr size_t kHeadMost = 32;
-  if (!Has(bytes, 0, std::string_view("PYZ\0", 4))) return 0;
-  const size_t at = TextOf(bytes.first(std::min(bytes.size(), kHeadMost))).find('x', 12);
-  return at == std::string_view::npos ? 0 : at;
+  if (!Has(bytes, 0, std::string_view("PYZ\0", 4)) || bytes.size() < kHead) return std::nullopt;
+  const uint64_t list = HighNumber(bytes, 8, 4);
+  const size_t at = TextOf(bytes.first(std::min(bytes.size(), kHeadMost))).find('x', kHead);
+  return Modules{std::min(at, bytes.size()), list < bytes.size() ? static_cast<size_t>(list) : 0};
 }
 
 }  // namespace sluice::bundles

@@ -24,8 +24,12 @@ std::vector<File> Read(Bytes bytes, size_t files_max);
 // Of PyInstaller, whose list ends here with its mark.
 std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max);
 
-// Modules of PyInstaller, one behind the other, each by zlib; 0: it is something else.
-size_t BeginOfModules(Bytes bytes);
+// Modules of PyInstaller, one behind the other, each by zlib, up to their list. Those that are encrypted begin nowhere.
+struct Modules {
+  size_t start;
+  size_t list;
+};
+std::optional<Modules> ModulesOf(Bytes bytes);
 
 // Of an installer by NSIS: where its data begins, which may be one stream, and how long the first of what is in it must be.
 struct Installer {

@@ -15,7 +15,8 @@ void Layers::NoteMessage(Bytes bytes) {
   streams::Output output(&held, now_.bytes_left, deadline_);
   const openpgp::Reading reading = openpgp::Read(bytes, output);
   if (reading.is_encrypted) Mark("Sluice.Mark.Encrypted.OpenPGP");
-  if (!reading.has_content) {
+  // What is cut or has a wrong sum the tools write as far as it goes.
+  if (!reading.has_content && !openpgp::BeginsMessage(held.bytes())) {
     Spend(output.size());
     return;
   }
@@ -36,16 +37,21 @@ bool Layers::NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std
 
 // As one text: none of them has a head of its own.
 void Layers::NoteModules(Bytes bytes) {
-  size_t at = bundles::BeginOfModules(bytes);
-  if (at == 0) return;
+  const std::optional<bundles::Modules> modules = bundles::ModulesOf(bytes);
+  if (!modules) return;
+  // Its mark and a version, where the list is, and whether they are encrypted.
+  constexpr size_t kHead = 17;
+  size_t at = modules->start;
   Held held;
-  while (at < bytes.size() && bytes[at] == 'x' && held.bytes().size() < now_.bytes_left) {
+  while (at < bytes.size() && bytes[at] == 'x') {
     streams::Output output(&held, now_.bytes_left - held.bytes().size(), deadline_);
     const streams::End end = streams::UnpackZlib(bytes.subspan(at), output);
     if (end > streams::End::kForeign) return NoteEnd(end, "PYZ");
     if (end != streams::End::kWhole) break;
     at += static_cast<size_t>(output.taken());
   }
+  // Python finds each where the list says.
+  if (at < modules->list || (modules->list > kHead && held.bytes().empty())) NoteEnd(streams::End::kForeign, "PYZ");
   Add(std::move(held));
 }
 

@@ -123,12 +123,11 @@ streams::End Unpack(const Packet& packet, streams::Output& output) {
 }  // namespace
 
 Reading Read(Bytes bytes, streams::Output& output) {
-  // Recipients and those who have signed.
-  constexpr size_t kPacketsMost = 1000;
   Reading reading;
   bool has_key = false;
   size_t at = 0;
-  for (size_t count = 0; count < kPacketsMost; count++) {
+  // Recipients and those who have signed may be any number; each packet is two bytes at least.
+  for (size_t count = 0;; count++) {
     const std::optional<Packet> packet = PacketAt(bytes, at);
     if (!packet || !IsSound(*packet)) return reading;
     at = packet->end;
@@ -156,7 +155,11 @@ Reading Read(Bytes bytes, streams::Output& output) {
         break;
     }
   }
-  return reading;
+}
+
+bool BeginsMessage(Bytes bytes) {
+  const std::optional<Packet> packet = PacketAt(bytes, 0);
+  return packet && packet->tag != kEncrypted && packet->tag != kEncryptedWithTag && IsSound(*packet);
 }
 
 }  // namespace sluice::openpgp

@@ -20,4 +20,7 @@ struct Reading {
 // The content goes to the output: the bytes that were signed, or packets that were packed.
 Reading Read(Bytes bytes, streams::Output& output);
 
+// Another packet, or one that is signed.
+bool BeginsMessage(Bytes bytes);
+
 }  // namespace sluice::openpgp

@@ -37,14 +37,14 @@ function pyInstaller(files: readonly { content: Buffer; isPacked: boolean }[], t
   return Buffer.concat([Buffer.from('\x7fELF'), Buffer.alloc(600), data, end]);
 }
 
-function asar(files: Readonly<Record<string, Buffer>>): Buffer {
+function asar(files: Readonly<Record<string, Buffer>>, spell = (list: string): string => list): Buffer {
   let offset = 0;
   const listed = Object.entries(files).map(([name, content]) => {
     const entry = { size: content.length, integrity: { hash: 'a', blocks: ['}'] }, offset: `${offset}` };
     offset += content.length;
     return [name, entry] as const;
   });
-  const list = Buffer.from(JSON.stringify({ files: { folder: { files: Object.fromEntries(listed) } } }));
+  const list = Buffer.from(spell(JSON.stringify({ files: { folder: { files: Object.fromEntries(listed) } } })));
   const padded = Buffer.concat([list, Buffer.alloc(-list.length & 3)]);
   const lengths = Buffer.from(new Uint32Array([4, padded.length + 8, padded.length + 4, list.length]).buffer);
   return Buffer.concat([lengths, padded, ...Object.values(files)]);
@@ -96,6 +96,29 @@ function propertyList(content: Buffer): Buffer {
   ]);
 }
 
+/** One whose first objects say that they are as long as the list. */
+function propertyListOfDecoys(decoys: number): Buffer {
+  const decoy = Buffer.concat([Buffer.from([0x4f, 0x11]), high(2, 2000)]);
+  const object = Buffer.concat([Buffer.from([0x4f, 0x11]), high(2, wanted.length), wanted]);
+  const objects = Buffer.concat([...Array.from({ length: decoys }, () => decoy), object, Buffer.alloc(2000, 'words ')]);
+  const places = Array.from({ length: decoys + 1 }, (_, index) => 8 + decoy.length * index);
+  const trailer = high(4, 0, 0x401, 0, places.length, 0, 0, 0, 8 + objects.length);
+  trailer.writeUInt16BE(0x401, 6);
+  return Buffer.concat([Buffer.from('bplist00'), objects, high(4, ...places), trailer]);
+}
+
+/** Modules of PyInstaller, with the place of their list. */
+function modules(...parts: readonly Buffer[]): Buffer {
+  const all = Buffer.concat(parts);
+  return Buffer.concat([
+    Buffer.from('PYZ\0aaaa'),
+    high(4, 17 + all.length),
+    Buffer.alloc(5),
+    all,
+    Buffer.from('[list]'),
+  ]);
+}
+
 /** A packet of OpenPGP with a length of two bytes, in the old form. */
 const packet = (tag: number, ...body: readonly Buffer[]): Buffer => {
   const content = Buffer.concat(body);
@@ -110,10 +133,16 @@ const literal = packet(11, Buffer.from('b\x05a.com'), Buffer.alloc(4), wanted);
 const key = packet(1, Buffer.from([3]), Buffer.alloc(8), Buffer.from([1]), Buffer.alloc(258, 1));
 const password = packet(3, Buffer.from([4, 9, 3, 8]), Buffer.alloc(9));
 const secret = Buffer.concat([Buffer.from([0xd2, 101, 1]), Buffer.alloc(100, 7)]);
+/** Readers pass over it. */
+const marker = packet(10, Buffer.from('PGP'));
+const withWrongSum = deflateSync(literal);
+withWrongSum[withWrongSum.length - 1] = (withWrongSum.at(-1) ?? 0) ^ 1;
 const armoured = (content: Buffer): Buffer =>
   Buffer.from(
     `-----BEGIN PGP MESSAGE-----\n\n${content.toString('base64').replace(/.{64}/g, '$&\n')}\n=abcd\n-----END PGP MESSAGE-----\n`,
   );
+
+const unknownModules = 'incomplete: engine cannot unpack this kind of PYZ data';
 
 const verdicts: Record<string, [string, Buffer]> = {
   'a file of PyInstaller': [
@@ -133,6 +162,23 @@ const verdicts: Record<string, [string, Buffer]> = {
       deflateSync(wanted.subarray(30)),
     ]),
   ],
+  'modules up to their list': [
+    'infected',
+    modules(deflateSync(wanted.subarray(0, 30)), deflateSync(wanted.subarray(30))),
+  ],
+  'words of modules': ['clean', modules(deflateSync(words), deflateSync(words))],
+  'no modules': ['clean', modules()],
+  'modules with other bytes between them': [
+    unknownModules,
+    modules(deflateSync(words), nothing, Buffer.alloc(2), deflateSync(wanted)),
+  ],
+  'modules that are encrypted': [unknownModules, modules(Buffer.alloc(300, 7))],
+  'a file of Electron, in a list that spells its words by numbers': [
+    'infected',
+    asar({ 'a.com': wanted }, (list) =>
+      list.replace('"size":68', '"s\\u0069ze"  : 68').replace('"offset":"0"', '"offset" :"\\u0030"'),
+    ),
+  ],
   'a file of Electron': ['infected', asar({ 'index.js': words, 'a.com': wanted })],
   'words of Electron': ['clean', asar({ 'index.js': words })],
   'an installer by NSIS': ['infected', nsis(wanted)],
@@ -144,6 +190,7 @@ const verdicts: Record<string, [string, Buffer]> = {
   'MacBinary with a second head': ['infected', macBinary(wanted, words, true)],
   'words of MacBinary': ['clean', macBinary(words, words)],
   "Safari's web archive": ['infected', propertyList(wanted)],
+  'a property list behind objects that hold each other': ['infected', propertyListOfDecoys(4)],
   'words of a property list': ['clean', propertyList(words)],
   'a file by zlib': ['infected', deflateSync(wanted)],
   'a text that begins as zlib does': ['clean', Buffer.from('x^2 + y^2 = z^2, and more words')],
@@ -156,6 +203,15 @@ const verdicts: Record<string, [string, Buffer]> = {
   'a message by zlib': ['infected', packet(8, Buffer.from([2]), deflateSync(literal))],
   'a message by bzip2': ['infected', packet(8, Buffer.from([3]), compressors.bz2(literal))],
   'a message in letters': ['infected', armoured(literal)],
+  'a message behind 1,001 others': [
+    'infected',
+    Buffer.concat([...Array(1001).fill(marker), packet(8, Buffer.from([2]), deflateSync(literal))]),
+  ],
+  'a message with a wrong sum': ['infected', packet(8, Buffer.from([2]), withWrongSum)],
+  'words of a message that is cut': [
+    'clean, truncated',
+    packet(8, Buffer.from([1]), deflateRawSync(packet(11, Buffer.from('b\0'), Buffer.alloc(4), words)).subarray(0, -4)),
+  ],
   'a message for a key': ['clean, encrypted', Buffer.concat([key, secret])],
   'a message with a password, in letters': ['clean, encrypted', armoured(Buffer.concat([password, secret]))],
   'a signature': ['clean', packet(2, Buffer.from([4, 0, 1, 8]), Buffer.alloc(300))],

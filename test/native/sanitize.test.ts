@@ -14,7 +14,7 @@ const sourceOf = (program: string): string => join(root, 'test', 'sanitize', `${
 /** With the border to JavaScript it would need Node. */
 const OF_BORDER = new Set(['entry.o', 'addon.o', 'scanner.o', 'loader.o']);
 
-for (const program of ['fuzz', 'memory']) {
+for (const program of ['fuzz', 'parsers', 'memory']) {
   t.test(`${program}.cc compiles`, async (t) => {
     await t.resolves(run('c++', [...flags, '-fsyntax-only', sourceOf(program)]));
   });

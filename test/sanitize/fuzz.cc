@@ -18,6 +18,7 @@
 
 #include "../../native/engine-set.h"
 #include "../../native/utf8.h"
+#include "image.h"
 
 namespace {
 
@@ -104,23 +105,6 @@ void FuzzContent(uint8_t which, const uint8_t* content, size_t length) {
   CheckReport(engines[which % kEngines]->Scan(exact.get(), length));
 }
 
-// An image of a disk, most of which is zeros: pieces that say where they are, in units of 16 bytes, and how long they are.
-void FuzzImage(uint8_t which, const uint8_t* pieces, size_t length) {
-  constexpr size_t kHead = 4;
-  constexpr size_t kUnit = 16;
-  constexpr size_t kSector = 2048;
-  std::vector<uint8_t> image;
-  while (length > kHead) {
-    const size_t at = (pieces[0] | pieces[1] << 8) * kUnit;
-    const size_t size = std::min<size_t>(pieces[2] | pieces[3] << 8, length - kHead);
-    if (image.size() < at + size) image.resize((at + size + kSector - 1) / kSector * kSector);
-    std::copy_n(pieces + kHead, size, image.begin() + at);
-    pieces += kHead + size;
-    length -= kHead + size;
-  }
-  FuzzContent(which, image.data(), image.size());
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
@@ -133,7 +117,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t length) {
   if (length < 2) return 0;
   // Building an engine takes a hundred times as long as a scan: one input of sixteen does.
   if (input[0] % 16 == 0) FuzzName(std::string(reinterpret_cast<const char*>(input) + 1, length - 1));
-  else if (input[0] % 16 == 2) FuzzImage(input[1], input + 2, length - 2);
-  else FuzzContent(input[1], input + 2, length - 2);
+  else if (!IsImage(input[0])) FuzzContent(input[1], input + 2, length - 2);
+  else {
+    const std::vector<uint8_t> image = ImageOf(input + 2, length - 2);
+    FuzzContent(input[1], image.data(), image.size());
+  }
   return 0;
 }

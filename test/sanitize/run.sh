@@ -1,10 +1,12 @@
 #!/bin/sh
-# Runs the native layer under sanitizers: `sh test/sanitize/run.sh [swap|fuzz|node|memory]...` (default: all), after `node build.mjs --test`.
-# Needs Debian's clang, libclang-rt-14-dev and g++. SECONDS_EACH (default 60) is how long swaps and the fuzzer run.
+# Runs the native layer under sanitizers: `sh test/sanitize/run.sh [swap|fuzz|parsers|node|memory]...` (default: all), after `node build.mjs --test`.
+# Needs Debian's clang, libclang-rt-14-dev and g++. SECONDS_EACH (default 60) is how long swaps and each target of the fuzzer run.
 #
 #   swap  engines loaded, served, discarded and freed under running scans: AddressSanitizer with LeakSanitizer and
 #         UndefinedBehaviorSanitizer, then ThreadSanitizer
-#   fuzz  the libFuzzer target, with AddressSanitizer and UndefinedBehaviorSanitizer
+#   fuzz  the libFuzzer target of whole scans, with AddressSanitizer and UndefinedBehaviorSanitizer
+#   parsers  a libFuzzer target for each of our own parsers, likewise; PARSERS names those that are wanted (default: all). An input that takes longer
+#         than its length explains is a finding, too
 #   memory  scans in which an allocation fails (every STEP-th of the first 5,000, default 1), or that and those behind it: never
 #         clean for what is infected
 #   node  the native tests in Node with an addon that is built with AddressSanitizer; leaks are not looked for there, since
@@ -16,7 +18,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM
 seconds=${SECONDS_EACH:-60}
-[ $# -gt 0 ] || set -- swap fuzz node memory
+[ $# -gt 0 ] || set -- swap fuzz parsers node memory
 
 # All sources of the addon but its border to JavaScript.
 engine=$(sed -n '/"target_name": "sluice"/,/\]/s/.*"\(.*\.cc\)".*/native\/\1/p' native/binding.gyp |
@@ -30,7 +32,16 @@ UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 TSAN_OPTIONS=halt_on_error=1:suppressions=$root/test/sanitize/thread.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
+need_clang() {
+  if ! printf 'int main() { return 0; }' | clang++ -x c++ -fsanitize=address,undefined - -o "$work/tried" >"$work/tried.log" 2>&1; then
+    cat "$work/tried.log"
+    echo 'This part needs clang with its sanitizers, on Debian: apt-get install clang libclang-rt-dev. The parts node and memory need g++ alone.' >&2
+    exit 3
+  fi
+}
+
 swap() {
+  need_clang
   for kind in address,undefined thread; do
     echo "== swap, -fsanitize=$kind"
     clang++ $flags -fsanitize=$kind test/sanitize/swap.cc $engine $sandbox $libraries -o "$work/swap"
@@ -40,6 +51,7 @@ swap() {
 }
 
 fuzz() {
+  need_clang
   echo '== fuzz'
   clang++ $flags -fsanitize=fuzzer,address,undefined "-DMARKS=\"$root/signatures/marks\"" \
     test/sanitize/fuzz.cc $engine $libraries -o "$work/fuzz"
@@ -49,6 +61,21 @@ fuzz() {
   # 4 KB reach the depths of our code; libclamav's are not instrumented, and fuzzed elsewhere.
   "$work/fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
     -artifact_prefix="$root/" "$corpus" test/sanitize/seeds
+}
+
+parsers() {
+  need_clang
+  echo '== parsers'
+  clang++ $flags -fsanitize=fuzzer,address,undefined test/sanitize/parsers.cc $engine $libraries -o "$work/parsers"
+  for parser in ${PARSERS:-$(PARSER='' "$work/parsers" || true)}; do
+    echo "= $parser"
+    corpus=${FUZZ_CORPUS:-$work/corpus}/$parser
+    mkdir -p "$corpus"
+    # Compound files of large sectors have five of them at least.
+    PARSER=$parser "$work/parsers" -max_total_time="$seconds" -max_len=24576 -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 \
+      -artifact_prefix="$root/$parser-" "$corpus" test/sanitize/seeds >"$work/parser.log" 2>&1 || { tail -60 "$work/parser.log"; exit 1; }
+    grep -aE 'DONE|number_of_executed_units' "$work/parser.log"
+  done
 }
 
 memory() {
@@ -107,6 +134,7 @@ for part in "$@"; do
   case $part in
     swap) swap ;;
     fuzz) fuzz ;;
+    parsers) parsers ;;
     node) node_tests ;;
     memory) memory ;;
     *) echo "unknown: $part" >&2; exit 2 ;;
