@@ -164,10 +164,7 @@ constexpr std::array<uint8_t, kEntry> kPadding = {0x28, 0xbf, 0x4e, 0x5e, 0x4e, 
                                                  0x2e, 0x2e, 0x00, 0xb6, 0xd0, 0x68, 0x3e, 0x80, 0x2f, 0x0c, 0xa9, 0xfe, 0x64, 0x53, 0x69, 0x7a};
 
 // Algorithm 2, with nothing for a password.
-Vector KeyOf(const Tokens& tokens, const Vector& document, int64_t revision, size_t length, bool has_plain_metadata) {
-  Vector owner = BytesOf(ValueOf(tokens, "O"));
-  if (owner.size() < kEntry) return {};
-  owner.resize(kEntry);
+Vector KeyOf(const Tokens& tokens, const Vector& owner, const Vector& document, int64_t revision, size_t length, bool has_plain_metadata) {
   Vector all(kPadding.begin(), kPadding.end());
   Append(all, owner);
   const auto rights = static_cast<uint32_t>(NumberOf(ValueOf(tokens, "P"), 0));
@@ -186,10 +183,9 @@ Vector KeyOf(const Tokens& tokens, const Vector& document, int64_t revision, siz
 }
 
 // Algorithms 4 and 5.
-bool IsOpen(const Tokens& tokens, const Vector& document, int64_t revision, const Vector& key) {
+bool IsOpen(const Vector& user, const Vector& document, int64_t revision, const Vector& key) {
   constexpr size_t kCompared = 16;
   constexpr uint8_t kRounds = 20;
-  const Vector user = BytesOf(ValueOf(tokens, "U"));
   Vector proof(kPadding.begin(), kPadding.end());
   if (revision >= 3) {
     Append(proof, document);
@@ -250,12 +246,16 @@ Vector KeyOfOld(const Tokens& tokens, const std::vector<Vector>& documents, int6
   const int64_t revision = NumberOf(ValueOf(tokens, "R"), 0);
   int64_t bits = revision < 3 ? kLeast : NumberOf(ValueOf(tokens, "Length"), kLeast);
   // Some writers count bytes here. By the list of filters it is always as many.
-  if (bits < kLeast) bits *= 8;
+  if (bits >= 0 && bits < kLeast) bits *= 8;
   if (version == 4) bits = kMost;
   if (bits < kLeast || bits > kMost) return {};
+  Vector owner = BytesOf(ValueOf(tokens, "O"));
+  if (owner.size() < kEntry) return {};
+  owner.resize(kEntry);
+  const Vector user = BytesOf(ValueOf(tokens, "U"));
   for (const Vector& document : documents) {
-    Vector key = KeyOf(tokens, document, revision, static_cast<size_t>(bits / 8), has_plain_metadata);
-    if (!key.empty() && IsOpen(tokens, document, revision, key)) return key;
+    Vector key = KeyOf(tokens, owner, document, revision, static_cast<size_t>(bits / 8), has_plain_metadata);
+    if (!key.empty() && IsOpen(user, document, revision, key)) return key;
   }
   return {};
 }

@@ -237,17 +237,23 @@ bool IsKnown(const std::vector<Step>& steps) {
 }
 
 bool PutRows(Bytes data, const Row& row, streams::Output& output) {
-  std::vector<uint8_t> one;
+  // Some rows are of one byte: they wait for others.
+  std::vector<uint8_t> waiting;
   std::vector<uint8_t> above;
-  for (Bytes rest = data; !rest.empty(); rest = rest.subspan(one.size())) {
+  for (Bytes rest = data; !rest.empty();) {
     const uint8_t type = row.is_png ? rest[0] : 1;
     if (row.is_png) rest = rest.subspan(1);
-    one.assign(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(std::min(row.size, rest.size())));
+    const Bytes differences = rest.first(std::min(row.size, rest.size()));
+    rest = rest.subspan(differences.size());
+    waiting.insert(waiting.end(), differences.begin(), differences.end());
+    const auto one = std::span(waiting).last(differences.size());
     Restore(type, one, above, row.pixel);
-    if (!output.Put(one)) return false;
-    if (row.is_png) above = one;
+    if (row.is_png) above.assign(one.begin(), one.end());
+    if (waiting.size() < kAtOnce) continue;
+    if (!output.Put(waiting)) return false;
+    waiting.clear();
   }
-  return true;
+  return output.Put(waiting);
 }
 
 streams::End Undo(Bytes data, const std::vector<Step>& steps, streams::Output& output, uint64_t& between) {

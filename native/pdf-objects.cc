@@ -55,12 +55,11 @@ class Document {
   Objects Read() {
     for (size_t at = text_.find(kObject); at != text_.npos && objects_.with_streams.size() <= most_; at = text_.find(kObject, at + 1)) {
       if (at >= 3 && text_.substr(at - 3, 3) == "end") continue;
-      if (allowance_.is_spent()) {
-        objects_.is_too_much = true;
-        break;
-      }
+      if (allowance_.is_spent()) break;
       ReadAt(at + kObject.size());
     }
+    // The last one may have been cut.
+    if (allowance_.is_spent()) objects_.is_too_much = true;
     return std::move(objects_);
   }
 

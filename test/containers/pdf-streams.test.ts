@@ -220,6 +220,23 @@ t.test('dictionaries in each other are not read again and again', async (t) => {
   t.match(verdictOf(Buffer.from(ahead)), /^incomplete/, 'what stands behind them');
 });
 
+t.test('what is read of a document ends within its last object: it is not clean', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const last = pdf('/Filter/RL', runs(wanted)).subarray('%PDF-1.7\n'.length);
+  const behind = (blanks: number): Buffer =>
+    Buffer.concat([Buffer.from(`%PDF-1.7\n${'1 0 obj<</A[ '.repeat(15)}`), Buffer.alloc(blanks, ' '), last]);
+  // The most blanks with which it is still read.
+  let [least, most] = [90_000, 100_000];
+  while (most - least > 1) {
+    const middle = Math.floor((least + most) / 2);
+    if (verdictOf(behind(middle)) === 'infected') least = middle;
+    else most = middle;
+  }
+  for (let blanks = most; blanks < most + 15; blanks += 1) {
+    t.equal(verdictOf(behind(blanks)), 'incomplete: engine cannot unpack this kind of PDF data', `${blanks} blanks`);
+  }
+});
+
 t.test('of more such streams than files may be, the last ones are not clean', async (t) => {
   await load(t, [ownSignaturesDirectory], { maxFiles: 5 });
   const plain = Array.from({ length: 6 }, () => pdf('/Filter/RL', runs(Buffer.from('words and words'))));
