@@ -17,6 +17,8 @@
 #include <memory>
 #include <new>
 
+#include "blocks.h"
+
 namespace sluice::streams {
 namespace {
 
@@ -72,8 +74,25 @@ End Inflate(Bytes bytes, int window_bits, Output& output, size_t& consumed) {
   }
 }
 
-End Bunzip2(Bytes bytes, Output& output, size_t& consumed) {
+// Of all streams of a content, one after the other: a stream may be of a few bytes, and a decoder takes long to make.
+struct Decoders {
+  std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> zstd{nullptr, ZSTD_freeDStream};
+  std::unique_ptr<LZ4F_dctx, decltype(&LZ4F_freeDecompressionContext)> lz4{nullptr, LZ4F_freeDecompressionContext};
+  std::unique_ptr<char[]> lz4_block;
+  lzma_stream lzma = LZMA_STREAM_INIT;
+  Blocks bzip2;
+
+  Decoders() = default;
+  Decoders(const Decoders&) = delete;
+  ~Decoders() { lzma_end(&lzma); }
+};
+
+End Bunzip2(Decoders& decoders, Bytes bytes, Output& output, size_t& consumed) {
   bz_stream stream{};
+  // To map its 3.6 MB takes longer than to read a small stream.
+  stream.opaque = &decoders.bzip2;
+  stream.bzalloc = [](void* blocks, int count, int each) { return static_cast<Blocks*>(blocks)->Take(static_cast<size_t>(count) * static_cast<size_t>(each)); };
+  stream.bzfree = [](void* blocks, void* start) { static_cast<Blocks*>(blocks)->GiveBack(start); };
   if (BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) throw std::bad_alloc();
   const std::unique_ptr<bz_stream, decltype(&BZ2_bzDecompressEnd)> owner(&stream, BZ2_bzDecompressEnd);
   stream.next_in = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
@@ -91,16 +110,6 @@ End Bunzip2(Bytes bytes, Output& output, size_t& consumed) {
     if (stream.avail_in == 0 && stream.avail_out != 0) return End::kCut;
   }
 }
-
-// Of all streams of a content, one after the other: a stream may be of a few bytes, and a decoder takes long to make.
-struct Decoders {
-  std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> zstd{nullptr, ZSTD_freeDStream};
-  lzma_stream lzma = LZMA_STREAM_INIT;
-
-  Decoders() = default;
-  Decoders(const Decoders&) = delete;
-  ~Decoders() { lzma_end(&lzma); }
-};
 
 lzma_ret StartLzma(Kind kind, lzma_stream& stream) {
   if (kind == Kind::kXz) return lzma_stream_decoder(&stream, kMemoryLimit, 0);
@@ -167,18 +176,21 @@ End Unzstd(Decoders& decoders, Bytes bytes, Output& output, size_t& consumed) {
 }
 
 // Within a block nothing is decompressed, though what can't be compressed stands in it as it is, where a tool may find an archive.
-End Unlz4(Bytes bytes, Output& output, size_t& consumed) {
+End Unlz4(Decoders& decoders, Bytes bytes, Output& output, size_t& consumed) {
   // What the library asks for next between two blocks: the size of a block.
   constexpr size_t kBetween = 4;
-  LZ4F_dctx* made = nullptr;
-  if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION))) throw std::bad_alloc();
-  const std::unique_ptr<LZ4F_dctx, decltype(&LZ4F_freeDecompressionContext)> context(made, LZ4F_freeDecompressionContext);
+  if (!decoders.lz4) {
+    LZ4F_dctx* made = nullptr;
+    if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION))) throw std::bad_alloc();
+    decoders.lz4.reset(made);
+  }
+  LZ4F_resetDecompressionContext(decoders.lz4.get());
   for (;;) {
     const std::span<uint8_t> room = output.Room();
     if (room.empty()) return output.stopped();
     size_t produced = room.size();
     size_t taken = bytes.size() - consumed;
-    const size_t code = LZ4F_decompress(context.get(), room.data(), &produced, bytes.data() + consumed, &taken, nullptr);
+    const size_t code = LZ4F_decompress(decoders.lz4.get(), room.data(), &produced, bytes.data() + consumed, &taken, nullptr);
     if (LZ4F_isError(code)) return End::kDamaged;
     output.Took(produced);
     consumed += taken;
@@ -188,9 +200,9 @@ End Unlz4(Bytes bytes, Output& output, size_t& consumed) {
 }
 
 // A magic, then blocks of at most 8 MB, each behind its size, up to the end or to what can be no size.
-End Unlz4Legacy(Bytes bytes, Output& output, size_t& consumed) {
+End Unlz4Legacy(Decoders& decoders, Bytes bytes, Output& output, size_t& consumed) {
   constexpr size_t kBlock = 8 << 20;
-  std::unique_ptr<char[]> block;
+  std::unique_ptr<char[]>& block = decoders.lz4_block;
   consumed = 4;
   while (consumed < bytes.size()) {
     if (bytes.size() - consumed < 4) return End::kCut;
@@ -237,13 +249,13 @@ End UnpackOne(Kind kind, Decoders& decoders, Bytes bytes, Output& output, size_t
     case Kind::kGzip:
       return Inflate(bytes, kGzipWindow, output, consumed);
     case Kind::kBzip2:
-      return Bunzip2(bytes, output, consumed);
+      return Bunzip2(decoders, bytes, output, consumed);
     case Kind::kZstd:
       return Unzstd(decoders, bytes, output, consumed);
     case Kind::kLz4:
-      return Unlz4(bytes, output, consumed);
+      return Unlz4(decoders, bytes, output, consumed);
     case Kind::kLz4Legacy:
-      return Unlz4Legacy(bytes, output, consumed);
+      return Unlz4Legacy(decoders, bytes, output, consumed);
     case Kind::kSkippable:
       return Skip(bytes, consumed);
     default:
