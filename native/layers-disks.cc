@@ -95,7 +95,10 @@ void Layers::NoteImage(uint32_t level, Bytes bytes) {
   if (reading.is_foreign) NoteEnd(streams::End::kForeign, "DMG");
   bool has_opened = false;
   for (const std::vector<dmg::Piece>& pieces : reading.partitions) {
-    if (!Spend(kTryOfOne * pieces.size())) return;
+    // Pieces may lie in each other, and say nothing.
+    uint64_t packed = 0;
+    for (const dmg::Piece& piece : pieces) packed += piece.packed.size();
+    if (!Spend(kTryOfOne * pieces.size() + (packed > bytes.size() ? packed - bytes.size() : 0))) return;
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);
     const streams::End end = dmg::Unpack(pieces, output);

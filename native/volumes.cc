@@ -148,12 +148,19 @@ void AddHfsNode(Bytes bytes, Bytes node, uint64_t block, Reading& reading) {
   constexpr size_t kForks = 88;
   constexpr uint8_t kLeaf = 0xff;
   if (node[8] != kLeaf) return;
+  size_t next = kNodeHeader;
   for (size_t left = HighHalf(node, 10), end = node.size(); left > 0 && end >= kNodeHeader + 2; left--) {
     end -= 2;
     const size_t key = HighHalf(node, end);
     if (key + 2 > node.size()) break;
     const size_t record = key + 2 + HighHalf(node, key);
     if (record + kForks + 2 * kFork > node.size() || HighHalf(node, record) != kFileRecord) continue;
+    // They lie one behind the other.
+    if (key < next) {
+      reading.is_foreign = true;
+      break;
+    }
+    next = record + kForks + 2 * kFork;
     for (const size_t fork : {record + kForks, record + kForks + kFork}) {
       const Bytes said = node.subspan(fork, kFork);
       AddFile(bytes, __builtin_bswap64(Long(said, 0)), ExtentsOf(said, block), reading);
@@ -180,10 +187,15 @@ Reading ReadHfsPlus(Bytes bytes, size_t files_max) {
   const uint64_t block = HighWord(bytes, kHeader + 40);
   const Bytes catalog = bytes.subspan(kHeader + 272, kFork);
   std::optional<size_t> node_size;
+  uint64_t read = 0;
   for (const Extent& extent : ExtentsOf(catalog, block)) {
     const Bytes nodes = bytes.subspan(static_cast<size_t>(std::min<uint64_t>(extent.start, bytes.size())));
     const Bytes there = nodes.first(static_cast<size_t>(std::min<uint64_t>(extent.size, nodes.size())));
     reading.is_cut = reading.is_cut || there.size() < extent.size;
+    // Those that lie in each other are no catalog.
+    read += there.size();
+    reading.is_foreign = reading.is_foreign || read > bytes.size();
+    if (read > bytes.size()) break;
     // The first node says how large all of them are.
     if (!node_size && there.size() >= kNodeLeast) node_size = HighHalf(there, 32);
     if (!node_size || *node_size < kNodeLeast || *node_size > kNodeMost) break;

@@ -209,6 +209,20 @@ const images: Record<string, [string, Buffer]> = {
     foreign,
     changed(hfsPlus(words.subarray(0, 600)), (image) => image.writeUInt8(9, 6 * 512 - 512 + 14 + 8 + 88 + 6)),
   ],
+  'a catalog whose records lie in each other': [
+    foreign,
+    changed(hfsPlus(words.subarray(0, 600)), (image) => {
+      image.writeUInt16BE(2, 5 * 512 + 10);
+      image.writeUInt16BE(14, 6 * 512 - 4);
+    }),
+  ],
+  'a catalog whose pieces lie in each other': [
+    foreign,
+    changed(hfsPlus(words.subarray(0, 600)), (image) => {
+      for (let at = 1024 + 288; at < 1024 + 352; at += 8) image.writeUInt32BE(4, at);
+      for (let at = 1024 + 292; at < 1024 + 352; at += 8) image.writeUInt32BE(16, at);
+    }),
+  ],
   'a file that is compressed by LZFSE': [foreign, hfsPlus(Buffer.from('fpmc\x0c\0\0\0', 'latin1'))],
   'two partitions that differ': [
     foreign,
@@ -265,6 +279,16 @@ t.test('many tables and pieces of an image of macOS take no longer than their by
   trailer.writeBigUInt64BE(BigInt(8 << 20), 224);
   t.equal(verdictOf(Buffer.concat([Buffer.alloc(8 << 20, '<data>AAAA</data>'), trailer])), cannot);
   t.match(verdictOf(diskImage(Array.from({ length: 100_000 }, () => none))), 'incomplete');
+  // Blocks of nothing, all of them in each piece.
+  const empty = Buffer.concat([Buffer.from('7801', 'hex'), Buffer.alloc(100_000, Buffer.from('000000ffff', 'hex'))]);
+  const same = diskImage([[zlib, empty, 1], ...Array.from({ length: 200 }, (): Piece => [zlib, Buffer.alloc(0), 1])]);
+  const table = Buffer.from(same.subarray(same.indexOf('<data>') + 6, same.indexOf('</data>')).toString(), 'base64');
+  for (let at = 204; at < table.length; at += 40) {
+    table.writeBigUInt64BE(0n, at + 24);
+    table.writeBigUInt64BE(BigInt(empty.length), at + 32);
+  }
+  same.write(table.toString('base64'), same.indexOf('<data>') + 6);
+  t.equal(verdictOf(same), 'incomplete: too much of it only looks packed, or lies in several archives');
   const { user, system } = process.cpuUsage(begun);
   t.ok(user + system < 3_000_000, `${user + system} us of a processor`);
 });
