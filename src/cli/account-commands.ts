@@ -130,8 +130,8 @@ that wait for a scan, and scans of the last second, which are still in the journ
 ${COMMON_HELP}`;
 
 const RESTORE_HELP = `
-Into DATA_DIR, or DATABASE_URL, that no service has used yet; what isn't there is made. All of it is restored, or nothing. The version of Sluice must be the one
-that made the file.
+Into DATA_DIR, or DATABASE_URL, that no service has used yet; what isn't there is made. All of it is restored, or nothing: nothing else opens
+a store where this has not come to its end, until it is given again. The file may be an older version's.
 Exit codes: 0 all of it is restored, 2 nothing was (the reason is on stderr), 78 wrong configuration.
 
 ${environmentHelp(['DATABASE_URL', 'DATABASE_USER', 'DATA_DIR'])}`;

@@ -15,10 +15,12 @@ import { Unavailable } from '../errors.js';
 import type { Nodes } from '../operator/changes.js';
 import { embeddedSocketDirectory, startEmbedded } from '../store/embedded/embedded.js';
 import {
+  markRestore,
   openPostgres,
   type Postgres,
   type PostgresTarget,
   type Queries,
+  RESTORING,
   type Sql,
   schemaOf,
   versionOf,
@@ -42,9 +44,13 @@ export async function withStore<T>(config: Config, work: (sql: Sql) => Promise<T
 /** One that nobody has used yet, made where there is none, with the tables of that version. Throws a Refusal while a service runs on it. */
 async function withNewStore<T>(config: Config, version: number, work: (sql: Sql) => Promise<T>): Promise<T> {
   const { dataDirectory, databaseUrl, databaseUser } = config;
-  const made = { mayBeEmpty: true, version };
-  const reached = databaseUrl === null ? startOwn(dataDirectory, databaseUser, made) : reach(databaseUrl, made);
-  return await during(await reached, work);
+  const made = { mayBeEmpty: true, version, restores: true };
+  const reached = await (databaseUrl === null ? startOwn(dataDirectory, databaseUser, made) : reach(databaseUrl, made));
+  return await during(reached, async (sql) => {
+    const result = await work(sql);
+    reached.restored();
+    return result;
+  });
 }
 
 async function during<T>({ postgres, stop }: Reached, work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -58,15 +64,19 @@ async function during<T>({ postgres, stop }: Reached, work: (sql: Sql) => Promis
 
 interface Reached {
   readonly postgres: Postgres;
+  /** What was opened for `restore` is whole. */
+  restored(): void;
   /** Ends what was started for it. */
   stop(): Promise<void>;
 }
 
-type Tables = Pick<PostgresTarget, 'mayBeEmpty' | 'version'>;
+const NOTHING_BESIDE = { restored: () => undefined, stop: async () => undefined };
+
+type Tables = Pick<PostgresTarget, 'mayBeEmpty' | 'version' | 'restores'>;
 const THOSE_THAT_ARE_THERE: Tables = { mayBeEmpty: false };
 
 async function reach(url: string, tables = THOSE_THAT_ARE_THERE): Promise<Reached> {
-  return { postgres: await openPostgres({ kind: 'url', url, ...tables }), stop: async () => undefined };
+  return { postgres: await openPostgres({ kind: 'url', url, ...tables }), ...NOTHING_BESIDE };
 }
 
 /** The one that a server or another command runs, or else one for as long as this command needs it. */
@@ -77,7 +87,7 @@ async function reachEmbedded({ dataDirectory, databaseUser: user }: Config): Pro
     } catch (error) {
       if (!(error instanceof StoreInUse)) throw error;
       const running = await openRunning(dataDirectory);
-      if (running !== null) return { postgres: running, stop: async () => undefined };
+      if (running !== null) return { postgres: running, ...NOTHING_BESIDE };
       if (performance.now() > deadlineMs) throw new Refusal(`${error.message}: its database does not answer`);
     }
     await delay(RETRY_MS);
@@ -85,9 +95,10 @@ async function reachEmbedded({ dataDirectory, databaseUser: user }: Config): Pro
 }
 
 async function startOwn(dataDirectory: string, user: string | null, tables = THOSE_THAT_ARE_THERE): Promise<Reached> {
-  const { socketDirectory, stop } = await startEmbedded({ dataDirectory, user });
+  const { restores = false } = tables;
+  const { socketDirectory, restored, stop } = await startEmbedded({ dataDirectory, user, restores });
   try {
-    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory, ...tables }), stop };
+    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory, ...tables }), restored, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -145,7 +156,7 @@ async function tell(ledger: Ledger, message: (ledger: Ledger) => Promise<void>):
 }
 
 /** Beside the schema: attempts to sign in, and scans that were accepted for later, whose contents are files of one machine. */
-const LEFT_OUT = ['schema_migrations', 'sign_in_attempts', 'pending_scans', 'pending_nodes', 'nodes'];
+const LEFT_OUT = ['schema_migrations', RESTORING, 'sign_in_attempts', 'pending_scans', 'pending_nodes', 'nodes'];
 /** It has its one row from the start. */
 const MIGRATED = 'ledger_away';
 const BATCH_ROWS = 1_000;
@@ -173,7 +184,7 @@ async function* batchesOf(tx: Queries): AsyncGenerator<Batch> {
 }
 
 /** In a data folder: the embedded database, and who has it open. */
-const MADE = ['postgres', 'open'];
+const MADE = ['postgres', 'open', 'restoring'];
 
 /** All or nothing. Throws a Refusal where the store has something already, or the file is damaged or a newer version's: then none is made. Rows of an older version are in its tables until the store is opened again. */
 export async function restore(
@@ -193,14 +204,10 @@ export async function restore(
 }
 
 async function restoreInto(sql: Sql, file: string): Promise<number> {
+  // Committed by itself: what is stopped from here on is told from a new store.
+  await sql.transaction('readCommitted', markEmpty);
   return await sql.transaction('readCommitted', async (tx) => {
     const tables = await tablesOf(tx);
-    for (const table of tables.filter((name) => name !== MIGRATED)) {
-      const [row] = await tx.unsafe(`SELECT FROM ${table} LIMIT 1`);
-      // Keys that a service has made stand in the way as accounts do: what the backup's keys have sealed would be lost.
-      if (row !== undefined)
-        throw new Refusal(`There are rows in ${table} already: restore into an empty folder or database`);
-    }
     await tx`CREATE TEMPORARY TABLE restored (rows jsonb) ON COMMIT DROP`;
     const { rows } = await readBackup(file, async (batch) => {
       // Only a name that the database has given itself becomes a part of a statement.
@@ -209,8 +216,19 @@ async function restoreInto(sql: Sql, file: string): Promise<number> {
       await insert(tx, table, batch.rows);
     });
     await countOn(tx);
+    await tx.unsafe(`DROP TABLE ${RESTORING}`);
     return rows;
   });
+}
+
+async function markEmpty(tx: Queries): Promise<void> {
+  for (const table of (await tablesOf(tx)).filter((name) => name !== MIGRATED)) {
+    const [row] = await tx.unsafe(`SELECT FROM ${table} LIMIT 1`);
+    // Keys that a service has made stand in the way as accounts do: what the backup's keys have sealed would be lost.
+    if (row !== undefined)
+      throw new Refusal(`There are rows in ${table} already: restore into an empty folder or database`);
+  }
+  await markRestore(tx);
 }
 
 /** New rows are numbered behind those that are back. */

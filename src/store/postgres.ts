@@ -34,6 +34,8 @@ export type PostgresTarget = (
   readonly mayBeEmpty?: boolean;
   /** The version that its tables are brought to; default: the newest. */
   readonly version?: number;
+  /** For `sluice restore`: nobody else may open what has the mark of one that has not come to its end. Default false. */
+  readonly restores?: boolean;
   /** Hears of migrations, which may take long; default: nobody. */
   readonly log?: MigrationLog;
 };
@@ -88,11 +90,11 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
 }
 
 type HandedOut = Omit<ReturnType<typeof connect>, 'open'> &
-  Pick<PostgresTarget, 'mayBeEmpty' | 'version' | 'log'> & { readonly template: Driver };
+  Pick<PostgresTarget, 'mayBeEmpty' | 'version' | 'restores' | 'log'> & { readonly template: Driver };
 
 async function handOut(
   connections: PostgresConnections,
-  { template, size, place, release, mayBeEmpty = true, version, log }: HandedOut,
+  { template, size, place, release, mayBeEmpty = true, version, restores = false, log }: HandedOut,
 ): Promise<Postgres> {
   // One connection is always left for what comes first, and requests leave another one for what comes after them.
   const spare = 1;
@@ -101,8 +103,14 @@ async function handOut(
   const behind = connections.lane({ running: size, spare, waiting: OTHERS_WAITING, waitMs: BEHIND_WAIT_MS });
   const pages = connections.lane({ ...shared(size / 2, REQUESTS_WAITING), spare });
   const patient = connections.lane({ running: 1, spare: 0, waiting: 1, hangMs: MIGRATION_MS });
-  await urgent`SELECT 1`;
-  if (!mayBeEmpty && !(await hasTables(urgent))) {
+  const isMade = await hasTable(urgent, 'schema_migrations');
+  if (restores && !isMade) await markRestore(urgent);
+  if (!restores && (await hasTable(urgent, RESTORING))) {
+    throw new StoreError(
+      `${place}: a restore into it has not come to its end: give it again, or take an empty database`,
+    );
+  }
+  if (!mayBeEmpty && !isMade) {
     throw new StoreError(
       `${place} has no tables of Sluice, and only \`sluice serve\` makes them: start the service first`,
     );
@@ -200,10 +208,16 @@ const MIGRATION_LOCK = 5_749_281_601;
 /** What a section begins with. */
 const HEADING = /^-- migration (\d{3}-[a-z0-9-]+)\n/m;
 
-/** Whether a service has ever used the database. */
-async function hasTables(sql: Queries): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`SELECT to_regclass('schema_migrations') IS NOT NULL AS found`;
+async function hasTable(sql: Queries, name: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`SELECT to_regclass(${name}) IS NOT NULL AS found`;
   return row?.found === true;
+}
+
+/** The table that is there while `sluice restore` fills a database that has nothing of its own. */
+export const RESTORING = 'restoring';
+
+export async function markRestore(sql: Queries): Promise<void> {
+  await sql.unsafe(`CREATE TABLE IF NOT EXISTS ${RESTORING} ()`);
 }
 
 /** Brings the database to that version, or throws a StoreError and leaves it at the last one that worked. Default: the newest. */
@@ -212,7 +226,7 @@ export async function migrate(
   { directory = migrationsDirectory, upTo = Infinity, log }: MigrateOptions = {},
 ): Promise<void> {
   const migrations = readMigrations(directory);
-  const missing = (await hasTables(sql)) ? await missingOf(sql, migrations, upTo) : [];
+  const missing = (await hasTable(sql, 'schema_migrations')) ? await missingOf(sql, migrations, upTo) : [];
   if (missing.length > 0) log?.info({ missing }, 'the tables of the database are brought to a newer version');
   await locked(sql, async (tx) => {
     await tx`

@@ -5,12 +5,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import t from 'tap';
+import postgres from 'postgres';
+import t, { type Test } from 'tap';
 import { mainPath } from '../../src/paths.js';
 import { schemaOf } from '../../src/store/postgres.js';
 import { start } from '../fixtures/command.js';
 import { type Teardown, temporaryFolder } from '../fixtures/folder.js';
-import { startPostgres } from '../fixtures/postgres.js';
+import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { ask, bearer, post, signIn } from '../fixtures/sign-in.js';
@@ -196,3 +197,70 @@ t.test('where a file can have one name only, a backup is made as well', async (t
   t.match(stdout, /one\.backup has \d+ rows/);
   t.same(readdirSync(folder), ['one.backup']);
 });
+
+/** An account, in a file. */
+async function oneAccount(t: Test, postgres: PostgresServer): Promise<string> {
+  const file = join(temporaryFolder(t), 'one.backup');
+  const env = { DATABASE_URL: await postgres.database() };
+  await open(t, { kind: 'url', url: env.DATABASE_URL });
+  t.match(await cliWith(env, 'user', 'add', 'ada@example.com'), { code: 0 });
+  t.match(await cliWith(env, 'backup', file), { code: 0 });
+  return file;
+}
+
+async function isRefused(t: Test, env: Readonly<Record<string, string>>, reason: RegExp): Promise<void> {
+  t.equal((await cliWith(env, 'user', 'list')).code, 2);
+  const { code, stdout, stderr } = await start(t, mainPath, ['serve'], { env: { ...env, PORT: '0', ADMIN_PORT: '0' } })
+    .ended;
+  t.match({ code, text: stdout + stderr }, { code: 69, text: reason });
+}
+
+t.test('a folder where a restore was killed is no new service, and the restore given again fills it', async (t) => {
+  const file = await oneAccount(t, await startPostgres({ t }));
+  const env = { DATA_DIR: join(temporaryFolder(t), 'data') };
+  const mark = join(env.DATA_DIR, 'restoring');
+  const killed = start(t, mainPath, ['restore', file], { env });
+  await until(() => existsSync(mark));
+  killed.process.kill('SIGKILL');
+  await killed.ended;
+  await isRefused(t, env, /A restore into \S+ has not come to its end: give it again, or/);
+  t.match(await cliWith(env, 'restore', file), { code: 0 });
+  t.notOk(existsSync(mark));
+  // As after a kill behind the last row.
+  writeFileSync(mark, '');
+  t.match(await cliWith(env, 'restore', file), { code: 0 });
+  t.match(await cliWith(env, 'user', 'list'), { code: 0, text: 'ada@example.com' });
+  t.match(await cliWith(env, 'restore', file), { code: 2, text: /rows in \w+ already/ });
+  t.match(await cliWith(env, 'user', 'list'), { code: 0 }, 'a restore that is refused marks nothing');
+});
+
+t.test(
+  'a database where a restore was killed is none for a service, and the restore given again fills it',
+  async (t) => {
+    const server = await startPostgres({ t });
+    const file = await oneAccount(t, server);
+    const folder = temporaryFolder(t);
+
+    async function killWhile(url: string, held: string): Promise<void> {
+      const env = { DATABASE_URL: url, DATA_DIR: folder };
+      const sql = postgres(url, { max: 2, onnotice: () => undefined });
+      const isMarked = async () => (await sql`SELECT to_regclass('restoring') AS found`)[0]?.['found'] !== null;
+      await sql.begin(async (tx) => {
+        await tx.unsafe(held);
+        const killed = start(t, mainPath, ['restore', file], { env });
+        await until(isMarked);
+        killed.process.kill('SIGKILL');
+        await killed.ended;
+      });
+      await sql.end();
+      await isRefused(t, env, /: a restore into it has not come to its end: give it again, or take an empty database/);
+      t.match(await cliWith(env, 'restore', file), { code: 0 });
+      t.match(await cliWith(env, 'user', 'list'), { code: 0, text: 'ada@example.com' });
+    }
+    // Before there are tables: what migrations wait for.
+    await killWhile(await server.database(), 'SELECT pg_advisory_xact_lock(5749281601)');
+    const empty = await server.database();
+    await open(t, { kind: 'url', url: empty });
+    await killWhile(empty, 'LOCK TABLE users IN SHARE MODE');
+  },
+);

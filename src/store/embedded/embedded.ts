@@ -15,6 +15,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -57,6 +58,8 @@ export interface EmbeddedOptions {
   readonly user?: string | null;
   /** Server processes that use it; default 1. */
   readonly processes?: number;
+  /** For `sluice restore`: until `restored` is called nobody else may open it, however this process ends. Default false. */
+  readonly restores?: boolean;
   readonly log?: StoreLog;
 }
 
@@ -65,12 +68,18 @@ export const embeddedSocketDirectory = (dataDirectory: string): string => databa
 
 /** Takes DATA_DIR/postgres for this process alone, or throws a StoreError. What takes longer is left to the first start. */
 export async function openEmbedded(options: EmbeddedOptions) {
-  const { user = null, processes = 1, log = SILENT } = options;
+  const { user = null, processes = 1, restores = false, log = SILENT } = options;
   prepareDataDirectory(options.dataDirectory);
   const folders = databaseFolders(realpathSync(options.dataDirectory));
   const release = await lockDataDirectory(options.dataDirectory, log);
+  const restoring = join(options.dataDirectory, RESTORING);
   let account: DatabaseAccount;
   try {
+    if (!restores && existsSync(restoring)) {
+      throw new StoreError(
+        `A restore into ${options.dataDirectory} has not come to its end: give it again, or, for a service without what the backup has, remove ${restoring} and ${folders.root}`,
+      );
+    }
     account = databaseAccount(user, presentFolder(folders));
   } catch (error) {
     await release();
@@ -85,6 +94,7 @@ export async function openEmbedded(options: EmbeddedOptions) {
     async start(): Promise<DatabaseServer> {
       if (!isPrepared) {
         await clearLeftServer(presentFolder(folders), folders.socket, log);
+        if (restores) beginRestore(folders.root, restoring);
         await prepareDatabaseFolder({ folders, account, log });
       }
       isPrepared = true;
@@ -102,6 +112,7 @@ export async function openEmbedded(options: EmbeddedOptions) {
       }
       return server;
     },
+    restored: (): void => rmSync(restoring, { force: true }),
     /** Gives the folder free. No server may run. */
     release,
   };
@@ -117,6 +128,7 @@ export async function startEmbedded(options: EmbeddedOptions) {
       socketDirectory: folder.socketDirectory,
       pid,
       ended,
+      restored: folder.restored,
       /** Ends it with everything on disk. Close the connections before. Acts once. */
       stop(): Promise<void> {
         stopping ??= stop().finally(() => folder.release());
@@ -150,6 +162,20 @@ function closeToOthers(folder: string): void {
     chmodSync(folder, 0o700);
   } catch (error) {
     if (codeOf(error) !== 'EPERM') throw error;
+  }
+}
+
+/** In the data folder, while `sluice restore` fills a store that it makes. */
+const RESTORING = 'restoring';
+
+/** A store that was there before stays, and has a mark of its own when its tables are found to be empty. */
+function beginRestore(root: string, restoring: string): void {
+  const versions = versionsIn(root);
+  if (existsSync(restoring)) {
+    // Of one that was stopped: no service has ever used it.
+    for (const version of versions) rmSync(join(root, String(version)), { recursive: true });
+  } else if (versions.length === 0) {
+    writeFileSync(restoring, '', { mode: 0o600 });
   }
 }
 
