@@ -1,13 +1,12 @@
 // The rows of the table of variables for what is spoken beside HTTP, clamd's protocol and ICAP, and for the log, the access log and traces.
-import { resolve } from 'node:path';
 import { z } from 'zod';
-import { initially, integer, list, megabytes, network, optional, otherwise } from './values.js';
+import { bare, initially, integer, list, megabytes, network, optional, otherwise, path } from './values.js';
 
 export const protocolTable = {
   clamdSocket: optional(
     'CLAMD_SOCKET',
     "path of a UNIX socket where clamd's protocol is spoken; needs CLAMD_ACCOUNT",
-    z.string().regex(/^\/[^\0]{1,106}$/, 'must be an absolute path of at most 107 characters'),
+    bare.regex(/^\/[^\0]{1,106}$/, 'must be an absolute path of at most 107 characters'),
   ),
   clamdSocketMode: initially(
     'CLAMD_SOCKET_MODE',
@@ -70,7 +69,7 @@ export const protocolTable = {
   icapBlockPage: optional(
     'ICAP_BLOCK_PAGE',
     'path of an HTML file that is shown in the place of what is blocked; {{title}}, {{reason}}, {{filename}} and {{requestId}} are filled in',
-    z.string().regex(/^\/[^\0]*$/, 'must be an absolute path'),
+    bare.regex(/^\/[^\0]*$/, 'must be an absolute path'),
   ),
   streamMaxBytes: optional(
     'STREAM_MAX_MB',
@@ -97,7 +96,7 @@ export const observingTable = {
   accessLogPath: optional(
     'ACCESS_LOG_FILE',
     'file that these lines are appended to; unset: standard output, beside the log',
-    z.string().transform((path) => resolve(path)),
+    path,
   ),
   otlpEndpoint: optional(
     'OTEL_EXPORTER_OTLP_ENDPOINT',

@@ -14,6 +14,15 @@ export function integer(minimum: number, maximum: number) {
     .pipe(z.number().min(minimum, `must be at least ${minimum}`).max(maximum, `must be at most ${maximum}`));
 }
 
+const isBare = (text: string): boolean => text === text.trim();
+const BARE = 'must not begin or end with a blank';
+
+/** Text that is taken as it is. A blank or the other half of a line's end, as files of variables have them, would be a part of it: another folder, which is empty. */
+export const bare = z.string().refine(isBare, BARE);
+
+/** Of a file or a folder. */
+export const path = bare.transform((text) => resolve(text));
+
 export const MIB = 1024 * 1024;
 
 /** As bytes. */
@@ -31,6 +40,7 @@ export function integerOrAuto(minimum: number, maximum: number) {
 export function folderList(text: string, context: z.RefinementCtx): string[] {
   const folders = text.split(delimiter).filter((entry) => entry !== '');
   if (folders.length === 0) context.addIssue('must name a folder');
+  if (!folders.every(isBare)) context.addIssue(BARE);
   return folders.map((folder) => resolve(folder));
 }
 

@@ -1,10 +1,10 @@
 // The one table of environment variables. A row is a setting: its variable, its text while that is not set, its line of `--help` and of
 // docs/operations.md, and what reads and checks the text. The type of the configuration is inferred from it.
 import { totalmem } from 'node:os';
-import { resolve } from 'node:path';
 import { z } from 'zod';
 import { observingTable, protocolTable } from './other-variables.js';
 import {
+  bare,
   databaseUrl,
   dnsServer,
   folderList,
@@ -22,6 +22,7 @@ import {
   network,
   optional,
   otherwise,
+  path,
   plans,
   portRange,
   prices,
@@ -53,12 +54,7 @@ export const table = {
     'public http or https URL of the service; unset: as the client addressed it',
     z.string().refine(isBaseUrl, 'must be an http or https URL, without ? and #'),
   ),
-  dataDirectory: initially(
-    'DATA_DIR',
-    './data',
-    'folder of the history journal and of the embedded database',
-    z.string().transform((path) => resolve(path)),
-  ),
+  dataDirectory: initially('DATA_DIR', './data', 'folder of the history journal and of the embedded database', path),
   databaseUrl: optional(
     'DATABASE_URL',
     'postgres://...; postgres:///DATABASE?host=/FOLDER for a UNIX socket; unset: the embedded database under DATA_DIR',
@@ -344,14 +340,14 @@ export const table = {
   jwtIssuer: optional(
     'JWT_ISSUER',
     'issuer whose access tokens are taken besides our own; needs the next two',
-    z.string().max(1024),
+    bare.max(1024),
   ),
   jwtJwksUrl: optional(
     'JWT_JWKS_URL',
     'https URL of its keys',
     z.url({ protocol: /^https?$/, error: 'must be an https URL' }).refine(isHttpsOrLoopback, 'must be an https URL'),
   ),
-  jwtAudience: optional('JWT_AUDIENCE', 'what its tokens must name as their audience', z.string().max(1024)),
+  jwtAudience: optional('JWT_AUDIENCE', 'what its tokens must name as their audience', bare.max(1024)),
   securityContact: optional(
     'SECURITY_CONTACT',
     'where a vulnerability of this service is reported, mailto:... or https://..., for /.well-known/security.txt; unset: there is none',
@@ -361,7 +357,7 @@ export const table = {
     'APP_ENV',
     'PRODUCTION',
     'name of the environment in the history, 1 to 64 characters',
-    z.string().min(1).max(64),
+    bare.max(64),
   ),
   historyRetentionDays: initially(
     'HISTORY_RETENTION_DAYS',

@@ -226,6 +226,27 @@ t.test('the words are our own, and a variable that has no effect is a mistake', 
     t.match(problemsOf({ HOST: host }), [/^HOST must be an address/], host);
   t.end();
 });
+t.test('a blank or a line feed that a file of variables has left at an end names no other folder', async (t) => {
+  const taken = [
+    'DATA_DIR',
+    'SIGNATURES_DIR',
+    'APP_ENV',
+    'CLAMD_SOCKET',
+    'ICAP_BLOCK_PAGE',
+    'JWT_ISSUER',
+    'JWT_AUDIENCE',
+  ];
+  for (const name of [...taken, 'ACCESS_LOG_FILE']) {
+    for (const text of ['/srv/sluice ', ' /srv/sluice', '/srv/sluice\r', ' ']) {
+      const problems = problemsOf({ [name]: text });
+      t.ok(problems.includes(`${name} must not begin or end with a blank`), `${name}=${JSON.stringify(text)}`);
+    }
+  }
+  t.match(problemsOf({ SIGNATURES_DIR: `/one${delimiter}/two ` }), [
+    'SIGNATURES_DIR must not begin or end with a blank',
+  ]);
+  t.strictSame(problemsOf({ DATA_DIR: '/srv/my files', SIGNATURES_DIR: '/my signatures' }), []);
+});
 
 t.test('whose verdicts are remembered', async (t) => {
   t.match(readConfig({}), { verdictScope: 'shared', verdictCacheBytes: 64 * 1024 * 1024 });
