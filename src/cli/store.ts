@@ -26,7 +26,7 @@ import {
   versionOf,
 } from '../store/postgres.js';
 import { openRedis } from '../store/redis/redis.js';
-import { StoreAway, StoreInUse } from '../store/store-error.js';
+import { isStoreDown, StoreAway, StoreError, StoreInUse } from '../store/store-error.js';
 import { type OutputOptions, print, Refusal, safeJson } from './output.js';
 import { giveToOwner } from './service-owner.js';
 
@@ -56,6 +56,9 @@ async function withNewStore<T>(config: Config, version: number, work: (sql: Sql)
 async function during<T>({ postgres, stop }: Reached, work: (sql: Sql) => Promise<T>): Promise<T> {
   try {
     return await work(postgres.sql);
+  } catch (error) {
+    if (error instanceof StoreError || !isStoreDown(error)) throw error;
+    throw new StoreError(`The store can't be used: ${messageOfError(error)}`, { cause: error });
   } finally {
     await postgres.close();
     await stop();
@@ -307,10 +310,15 @@ async function writeBackup(path: string, head: z.infer<typeof Head>, batches: As
     await pipeline(Readable.from(lines()), createGzip(), file.createWriteStream({ flush: true }));
     await giveName(partial, path);
     return rows;
+  } catch (error) {
+    throw NO_ROOM.has(codeOf(error) ?? '') ? new Refusal(`${path} can't be written: ${messageOfError(error)}`) : error;
   } finally {
     await rm(partial, { force: true });
   }
 }
+
+/** What a disk says to who writes. */
+const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EROFS']);
 
 const isThere = (path: string): Refusal => new Refusal(`${path} is there already`);
 /** Of file systems where a file has one name. */

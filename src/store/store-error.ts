@@ -53,7 +53,7 @@ export function asFailure(error: unknown): unknown {
 }
 
 /** Whether the store, and neither the question nor our code, is the reason. */
-function isStoreDown(error: unknown): boolean {
+export function isStoreDown(error: unknown): boolean {
   if (error instanceof Failure || error instanceof TypeError || error instanceof RangeError) return false;
   const code = codeOf(error);
   if (code === null || BUGS.has(code)) return false;

@@ -198,6 +198,29 @@ t.test('where a file can have one name only, a backup is made as well', async (t
   t.same(readdirSync(folder), ['one.backup']);
 });
 
+const ENOSPC = '28';
+/** The number of fsync. */
+const SYNC = process.arch === 'arm64' ? '82' : '74';
+
+t.test('a disk without room, for the backup or for the database, is said in one line', async (t) => {
+  const folder = temporaryFolder(t);
+  const { sql, env } = await emptyDatabase(t);
+  const kernel = fileURLToPath(new URL('../../../test/fixtures/without-call.py', import.meta.url));
+  const args = [kernel, ENOSPC, SYNC, process.execPath, mainPath, 'backup', join(folder, 'one.backup')];
+  const full = promisify(execFile)('python3', args, { env: { PATH: process.env['PATH'], ...env } });
+  await t.rejects(full, {
+    code: 2,
+    stderr: /^\S+one\.backup can't be written: ENOSPC: no space left on device, fsync\n$/,
+  });
+  t.same(readdirSync(folder), []);
+  await sql.unsafe(`
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION refuse()`);
+  const refused = await cliWith(env, 'user', 'add', 'ada@example.com');
+  t.strictSame(refused, { code: 2, text: "The store can't be used: could not extend file\n" });
+});
+
 /** An account, in a file. */
 async function oneAccount(t: Test, postgres: PostgresServer): Promise<string> {
   const file = join(temporaryFolder(t), 'one.backup');
