@@ -114,4 +114,17 @@ export const observingTable = {
     'true: no traces, whatever is set',
     z.enum(['true', 'false']).transform((word) => word === 'true'),
   ),
+  // Without room for one span the SDK sends requests with nothing in them, without an end.
+  traceQueueSpans: initially(
+    'OTEL_BSP_MAX_QUEUE_SIZE',
+    '2048',
+    'spans that may wait for the collector, 1 to 1000000; beyond they are dropped',
+    integer(1, 1_000_000),
+  ),
+  traceBatchSpans: initially(
+    'OTEL_BSP_MAX_EXPORT_BATCH_SIZE',
+    '512',
+    'spans of one request to the collector, 1 to 1000000',
+    integer(1, 1_000_000),
+  ),
 };

@@ -23,7 +23,10 @@ const SERVER_ERROR = 500;
 
 /** Null: nobody has asked for any. Who gets them, which ones, and what they are called, is for the SDK's own variables (OTEL_...). */
 export async function openTraces(
-  config: Pick<Config, 'otlpEndpoint' | 'otlpTracesEndpoint' | 'isOtelDisabled'>,
+  config: Pick<
+    Config,
+    'otlpEndpoint' | 'otlpTracesEndpoint' | 'isOtelDisabled' | 'traceQueueSpans' | 'traceBatchSpans'
+  >,
   log: EventLog,
   version: string,
   add: Add,
@@ -38,12 +41,13 @@ export async function openTraces(
   ]);
   const onProblem = seldom((reason) => log.warn({ reason }, 'traces are not sent'));
   core.setGlobalErrorHandler((error) => onProblem(messageOfError(error)));
+  const sizes = { maxQueueSize: config.traceQueueSpans, maxExportBatchSize: config.traceBatchSpans };
   const detected = resources.detectResources({ detectors: [resources.envDetector] });
   const provider = new BasicTracerProvider({
     resource: resources
       .resourceFromAttributes({ 'service.name': 'sluice', 'service.version': version })
       .merge(detected),
-    spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())],
+    spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter(), sizes)],
   });
   const tracer = provider.getTracer('sluice', version);
   const propagator = new core.W3CTraceContextPropagator();

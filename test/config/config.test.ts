@@ -226,6 +226,14 @@ t.test('the words are our own, and a variable that has no effect is a mistake', 
     t.match(problemsOf({ HOST: host }), [/^HOST must be an address/], host);
   t.end();
 });
+t.test('traces without room for one span are refused: the SDK would send empty requests without an end', async (t) => {
+  t.match(readConfig({}), { traceQueueSpans: 2048, traceBatchSpans: 512 });
+  for (const name of ['OTEL_BSP_MAX_QUEUE_SIZE', 'OTEL_BSP_MAX_EXPORT_BATCH_SIZE']) {
+    t.strictSame(problemsOf({ [name]: '0' }), [`${name} must be at least 1`]);
+    t.strictSame(problemsOf({ [name]: '-3' }), [`${name} must be a whole number`]);
+  }
+});
+
 t.test('a blank or a line feed that a file of variables has left at an end names no other folder', async (t) => {
   const taken = [
     'DATA_DIR',
