@@ -1,6 +1,6 @@
 // A backup that is made while the service serves, and the service that comes of it.
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -246,7 +246,14 @@ t.test('a folder where a restore was killed is no new service, and the restore g
   await until(() => existsSync(mark));
   killed.process.kill('SIGKILL');
   await killed.ended;
-  await isRefused(t, env, /A restore into \S+ has not come to its end: give it again, or/);
+  const reason = /A restore into \S+ has not come to its end: give it again, or/;
+  await isRefused(t, env, reason);
+  // As for another user, who can't take the lock in what root has made.
+  const locks = join(env.DATA_DIR, 'open');
+  rmSync(locks, { recursive: true });
+  writeFileSync(locks, '');
+  await isRefused(t, env, reason);
+  rmSync(locks);
   t.match(await cliWith(env, 'restore', file), { code: 0 });
   t.notOk(existsSync(mark));
   // As after a kill behind the last row.

@@ -22,7 +22,7 @@ import { pipeline } from 'node:stream/promises';
 import { codeOf, messageOfError } from '../../error-text.js';
 import { makeFolder } from '../../paths.js';
 import { lockDataDirectory } from '../data-lock.js';
-import { StoreError } from '../store-error.js';
+import { StoreError, StoreInUse } from '../store-error.js';
 import { type DatabaseAccount, databaseAccount, giveTo } from './account.js';
 import {
   clearLeftServer,
@@ -71,15 +71,21 @@ export async function openEmbedded(options: EmbeddedOptions) {
   const { user = null, processes = 1, restores = false, log = SILENT } = options;
   prepareDataDirectory(options.dataDirectory);
   const folders = databaseFolders(realpathSync(options.dataDirectory));
-  const release = await lockDataDirectory(options.dataDirectory, log);
   const restoring = join(options.dataDirectory, RESTORING);
+  const refuseUnfinished = (): void => {
+    if (restores || !existsSync(restoring)) return;
+    throw new StoreError(
+      `A restore into ${options.dataDirectory} has not come to its end: give it again, or, for a service without what the backup has, remove ${restoring} and ${folders.root}`,
+    );
+  };
+  const release = await lockDataDirectory(options.dataDirectory, log).catch((error: unknown) => {
+    // What root's restore has made is root's until it ends: the service's user can't even lock it.
+    if (!(error instanceof StoreInUse)) refuseUnfinished();
+    throw error;
+  });
   let account: DatabaseAccount;
   try {
-    if (!restores && existsSync(restoring)) {
-      throw new StoreError(
-        `A restore into ${options.dataDirectory} has not come to its end: give it again, or, for a service without what the backup has, remove ${restoring} and ${folders.root}`,
-      );
-    }
+    refuseUnfinished();
     account = databaseAccount(user, presentFolder(folders));
   } catch (error) {
     await release();
