@@ -39,8 +39,8 @@ export function withGuards(
 export interface CallerRoute {
   readonly name: RouteName;
   readonly operation: GuardedOperation;
-  /** Takes the body of a user (an id) who is likely to be the caller, while that is asked: nothing of it gets out before `handle`. Default: it waits. */
-  begin?(userId: string, exchange: Exchange): Droppable;
+  /** Takes the body of a user (an id) who is likely to be the caller, while that is asked: nothing of it gets out before `handle`. Null, and by default: it waits. */
+  begin?(userId: string, exchange: Exchange): Droppable | null;
   /** `begun`: by `begin`. Null: it answers the exchange by itself, after this call. */
   handle(
     caller: Caller,

@@ -1,7 +1,7 @@
 // POST /web/scans: the same result, limit and quota as the public route, for users who are signed in, and uploads only.
 import t from 'tap';
 import { z } from 'zod';
-import { enoughOfTheHour } from '../fixtures/hour.js';
+import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
@@ -84,6 +84,43 @@ t.test(
     await ask(`${server.url}/web/users/me/sessions/${other.sessionId}`, { method: 'DELETE', headers: bearer(token) });
     t.match(await uploadSignedIn(server.url, other.accessToken, 'ended'), { status: 401 });
     t.equal(await rows(), before + inTime.length + 1);
+  },
+);
+
+t.test(
+  'with the same Idempotency-Key there is one scan, one unit and one answer, as on the public route',
+  async (t) => {
+    await enoughOfTheHour();
+    const [left, before] = [await unitsLeft(server.url), await rows()];
+    const first = await uploadSignedIn(server.url, token, 'once', 'mine');
+    t.match(first, { status: 200, body: { filename: 'a.bin' } });
+    t.ok(first.headers.get('x-ratelimit-remaining'));
+    const again = await uploadSignedIn(server.url, token, 'once', 'mine');
+    t.strictSame(again.body, first.body);
+    t.equal(again.headers.get('idempotent-replayed'), 'true');
+    t.equal(again.headers.get('x-scan-id'), first.headers.get('x-scan-id'));
+    // At once: one of the two waits for the other.
+    const both = await Promise.all(['both', 'both'].map((id) => uploadSignedIn(server.url, token, 'twice', id)));
+    t.equal(new Set(both.map(({ headers }) => headers.get('x-scan-id'))).size, 1);
+    t.match(await uploadSignedIn(server.url, token, 'other', 'mine'), { status: 409, body: { error: 'Conflict' } });
+    t.match(await uploadSignedIn(server.url, token, 'x', 'a b'), {
+      status: 400,
+      body: { message: /^Idempotency-Key: / },
+    });
+    t.match(await uploadSignedIn(server.url, '', 'once', 'mine'), { status: 401 });
+    const url = async (address: string) => {
+      const headers = { ...bearer(token), 'Content-Type': 'application/json', 'Idempotency-Key': 'url' };
+      const body = JSON.stringify({ url: address });
+      return await fetch(`${server.url}/web/url-scans`, { method: 'POST', headers, body });
+    };
+    const refused = await url('http://10.0.0.1/a');
+    const refusedAgain = await url('http://10.0.0.1/a');
+    t.strictSame([refused.status, refusedAgain.status], [400, 400]);
+    t.equal(refusedAgain.headers.get('idempotent-replayed'), 'true');
+    t.equal(refusedAgain.headers.get('x-scan-id'), refused.headers.get('x-scan-id'));
+    t.equal((await url('http://10.0.0.1/b')).status, 409);
+    t.equal(left - (await unitsLeft(server.url)), 3);
+    t.equal((await rows()) - before, 3);
   },
 );
 

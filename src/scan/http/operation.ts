@@ -241,6 +241,8 @@ const verdict = {
   },
 };
 
+const keptVerdict = { ...verdict, headers: { ...verdict.headers, 'Idempotent-Replayed': replayedHeader } };
+
 export const scanOperation: Operation = {
   id: 'scan',
   summary: 'Scan a file, uploaded or behind a URL',
@@ -269,7 +271,7 @@ export const scanOperation: Operation = {
     },
   },
   responses: {
-    200: { ...verdict, headers: { ...verdict.headers, 'Idempotent-Replayed': replayedHeader } },
+    200: keptVerdict,
     202: {
       ...jsonAnswer('Accepted: it is scanned, whatever happens to this process.', ScanView),
       headers: {
@@ -302,10 +304,11 @@ export const signedInOperation: GuardedOperation = {
   summary: 'Scan an uploaded file as the signed-in user',
   description: DESCRIPTION,
   tag: 'scans',
+  parameters: [onceHeader],
   requestBody: { required: true, content: { 'multipart/form-data': { schema: named } } },
-  responses: { 200: verdict },
-  errors: uploadErrors,
-  errorHeaders,
+  responses: { 200: keptVerdict },
+  errors: ['conflict', ...uploadErrors],
+  errorHeaders: keptErrorHeaders,
 };
 
 export const signedInUrlOperation: GuardedOperation = {
@@ -313,8 +316,9 @@ export const signedInUrlOperation: GuardedOperation = {
   summary: 'Scan what is behind a URL as the signed-in user',
   description: `${DESCRIPTION} The URL is fetched as on the public route.`,
   tag: 'scans',
+  parameters: [onceHeader],
   requestBody: { required: true, content: { 'application/json': urlBody } },
-  responses: { 200: verdict },
-  errors: [...commonErrors, 'urlRejected', 'downloadFailed'],
-  errorHeaders,
+  responses: { 200: keptVerdict },
+  errors: ['conflict', ...commonErrors, 'urlRejected', 'downloadFailed'],
+  errorHeaders: keptErrorHeaders,
 };

@@ -54,14 +54,10 @@ export function createScanRoutes(parts: ScanRouteParts) {
   ): Promise<Reply | null> {
     const header = exchange.headers.get('x-api-key');
     const { userId } = await liveKey(header, findKey, 'scan');
-    const claimed = await kept.claim(userId, idempotencyKeyOf(exchange), () => exchange.isGone());
-    exchange.isVouchedFor = true;
-    if (claimed.kind === 'answered') {
-      const settings = accepting === null ? withUrls : settingsOf(accepting);
-      new RepeatedScan(scans, exchange, settings, claimed).begin(userId);
-      return null;
-    }
-    const keeper = new Keeper(kept, claimed.claim);
+    const settings = accepting === null ? withUrls : settingsOf(accepting);
+    const claim = await claimed(scans, exchange, { kept, userId, settings });
+    if (claim === null) return null;
+    const keeper = new Keeper(kept, claim);
     const scan =
       accepting === null
         ? new FirstScan(scans, exchange, withUrls, keeper)
@@ -109,21 +105,48 @@ function keepForAccount({ access, aside }: ScanRouteParts, exchange: Exchange): 
   if (user !== null) exchange.keepIn(new AccountRoom(aside, user));
 }
 
+interface Claiming {
+  readonly kept: KeptAnswers;
+  readonly userId: string;
+  readonly settings: FormSettings;
+}
+
+/** Of the Idempotency-Key that the request has. Null: it was used before, and what is sent now is compared and answered. */
+async function claimed(scans: ScanParts, exchange: Exchange, { kept, userId, settings }: Claiming) {
+  const found = await kept.claim(userId, idempotencyKeyOf(exchange), () => exchange.isGone());
+  exchange.isVouchedFor = true;
+  if (found.kind === 'first') return found.claim;
+  new RepeatedScan(scans, exchange, settings, found).begin(userId);
+  return null;
+}
+
 function routeAsUser(
-  { scans, access }: ScanRouteParts,
+  { scans, access, once, aside }: ScanRouteParts,
   name: RouteName,
   operation: GuardedOperation,
   settings: FormSettings,
 ): CallerRoute {
+  const isOnce = ({ headers }: Exchange): boolean => once !== null && headers.has('idempotency-key');
   return {
     name,
     operation,
     begin(userId, exchange) {
+      if (isOnce(exchange)) {
+        exchange.keepIn(new AccountRoom(aside, userId));
+        return null;
+      }
       const scan = new HttpScan(scans, exchange, settings);
       scan.expect(userId);
       return scan;
     },
     handle: async (caller, exchange, _parameters, begun) => {
+      if (once !== null && isOnce(exchange)) {
+        const { kept } = once;
+        const claim = await claimed(scans, exchange, { kept, userId: caller.userId, settings });
+        if (claim === null) return null;
+        const scan = new FirstScan(scans, exchange, settings, new Keeper(kept, claim));
+        return await admitLater(exchange, scan, access.asUser(caller));
+      }
       const scan = begun instanceof HttpScan ? begun : new HttpScan(scans, exchange, settings);
       return admit(exchange, scan, await access.asUser(caller));
     },
