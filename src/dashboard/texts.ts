@@ -228,6 +228,9 @@ export const texts = {
     waiting: 'Waiting for its turn',
     uploading: (percent: number) => `Uploading, ${percent} %`,
     scanning: 'Scanning',
+    nothingSent: 'Nothing has been sent for 30 seconds: the line may be broken, or the server busy.',
+    nothingAnswered:
+      'No answer for 30 seconds. A scan may take longer; if the answer is lost, a retry fetches it without another scan.',
     infected: (name: string) => `Infected: ${name}`,
     details: 'Details',
     cancelled: 'Cancelled',

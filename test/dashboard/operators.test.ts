@@ -5,6 +5,7 @@ import { hostileSignatures, hostileSuite } from './hostile-suite.js';
 import { operatorSuite } from './operator-suite.js';
 import { FREE_LIMIT, startSetting } from './setting.js';
 import { silentSuite } from './silent-suite.js';
+import { uploadSuite } from './upload-suite.js';
 
 const setting = await startSetting({
   SIGNATURES_DIR: databaseFolder(t, { 'hostile.hsb': hostileSignatures() }),
@@ -18,4 +19,8 @@ t.test('hostile texts', (t) => hostileSuite(t, setting));
 t.test('a server that answers nothing', async (t) => {
   await setting.browser.closePersons();
   await silentSuite(t, setting);
+});
+t.test('uploads that do not move', async (t) => {
+  await setting.browser.closePersons();
+  await uploadSuite(t, setting);
 });

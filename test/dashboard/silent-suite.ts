@@ -19,7 +19,7 @@ function count(page: Pick<Page, 'on'>, method: string, path: string): () => numb
 }
 
 /** Seconds go by in the page until it is so. */
-async function comes(page: Page, isSo: () => Promise<boolean> | boolean): Promise<void> {
+export async function comes(page: Page, isSo: () => Promise<boolean> | boolean): Promise<void> {
   await until(async () => {
     await page.clock.runFor(5_000);
     return await isSo();

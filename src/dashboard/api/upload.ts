@@ -1,6 +1,7 @@
 // One file on its way to POST /web/scans, with the progress, which fetch doesn't report; or one URL to POST /web/url-scans.
 import { isRefusal } from './client.ts';
-import { noAnswer, problemOf, SessionEnded } from './problem.ts';
+import { watchMovement } from './movement.ts';
+import { noAnswer, Problem, problemOf, SessionEnded } from './problem.ts';
 import { endSession, keepFresh, renewAfterRefusal } from './session.ts';
 import { type Quota, ScanResult } from './shapes.ts';
 
@@ -12,8 +13,12 @@ export interface Scanned extends ScanResult {
 
 export interface UploadEvents {
   readonly signal: AbortSignal;
+  /** Its Idempotency-Key: the same one again has the answer that was lost, and takes nothing. */
+  readonly once: string;
   /** Bytes of the form that the browser has sent. */
   readonly onProgress: (sent: number, total: number) => void;
+  /** Nothing is sent or answered any more, though the server is there. */
+  readonly onStill: () => void;
   /** What the answer says of the hour. */
   readonly onQuota: (quota: Quota) => void;
 }
@@ -53,39 +58,41 @@ function tellQuota(answer: Answer, { onQuota }: UploadEvents): void {
   if ([limit, remaining, resetTime].every(Number.isFinite)) onQuota({ limit, remaining, resetTime });
 }
 
-function post(content: Content, { signal, onProgress }: UploadEvents): Promise<Answer> {
+function post(content: Content, { signal, once, onProgress, onStill }: UploadEvents): Promise<Answer> {
   return new Promise((resolve, reject) => {
     // It was cancelled while the session was renewed.
     signal.throwIfAborted();
     const request = new XMLHttpRequest();
     const abort = (): void => request.abort();
-    const settled = (): void => signal.removeEventListener('abort', abort);
-    request.upload.onprogress = ({ loaded, total }) => onProgress(loaded, total);
-    request.onload = () => {
-      settled();
+    const movement = watchMovement({
+      onStill,
+      onLost(isAway) {
+        reject(isAway ? noAnswer() : new Problem(0, {}, null));
+        abort();
+      },
+    });
+    request.upload.onprogress = ({ loaded, total }) => {
+      movement.go();
+      onProgress(loaded, total);
+    };
+    request.onload = () =>
       resolve({
         status: request.status,
         text: request.responseText,
         header: (name) => request.getResponseHeader(name),
       });
-    };
-    request.onerror = () => {
-      settled();
-      reject(noAnswer());
-    };
-    request.onabort = () => {
-      settled();
-      reject(signal.reason);
+    request.onerror = () => reject(noAnswer());
+    request.onabort = () => reject(signal.reason);
+    request.onloadend = () => {
+      movement.end();
+      signal.removeEventListener('abort', abort);
     };
     signal.addEventListener('abort', abort);
-    if (content.kind === 'file') {
-      request.open('POST', '/web/scans');
-      request.send(formOf(content.file));
-      return;
-    }
-    request.open('POST', '/web/url-scans');
-    request.setRequestHeader('Content-Type', 'application/json');
-    request.send(JSON.stringify({ url: content.url }));
+    const isFile = content.kind === 'file';
+    request.open('POST', isFile ? '/web/scans' : '/web/url-scans');
+    request.setRequestHeader('Idempotency-Key', once);
+    if (!isFile) request.setRequestHeader('Content-Type', 'application/json');
+    request.send(isFile ? formOf(content.file) : JSON.stringify({ url: content.url }));
   });
 }
 

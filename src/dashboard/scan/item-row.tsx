@@ -27,6 +27,11 @@ export const ItemRow = memo(function ItemRow({ item, queue }: { readonly item: I
       <div className="row row-apart">
         <Sentence state={state} />
         <span className="row scan-actions">
+          {isStill(state) && (
+            <Button size="compact-xs" variant="default" onClick={() => queue.again(id)}>
+              {texts.common.retry}
+            </Button>
+          )}
           {state.kind === 'paused' && (
             <Button size="compact-xs" variant="default" onClick={() => queue.resume()}>
               {t.tryNow}
@@ -52,6 +57,10 @@ export const ItemRow = memo(function ItemRow({ item, queue }: { readonly item: I
   );
 });
 
+function isStill(state: ItemState): boolean {
+  return (state.kind === 'uploading' || state.kind === 'scanning') && state.isStill === true;
+}
+
 /** It would fail again. */
 export function isHopeless(state: ItemState): boolean {
   return state.kind === 'failed' && ['tooLarge', 'empty', 'unreadable'].includes(state.why.kind);
@@ -73,6 +82,7 @@ function Progressing({ state }: { readonly state: ItemState }) {
 
 function Sentence({ state }: { readonly state: ItemState }) {
   if (state.kind === 'paused') return <Paused state={state} />;
+  if (isStill(state)) return <Waits text={state.kind === 'uploading' ? t.nothingSent : t.nothingAnswered} />;
   if (state.kind !== 'done') return <span className="dimmed small name">{visibleName(sentenceOf(state))}</span>;
   const { virusName, notice, scanId } = state.result;
   return (
@@ -122,6 +132,10 @@ function reasonOf(why: Failed): string {
 function Paused({ state }: { readonly state: Extract<ItemState, { kind: 'paused' }> }) {
   const seconds = useSecondsUntil(state.untilMs);
   const text = state.why === 'quota' ? t.quota(clock(new Date(state.untilMs))) : t[state.why](seconds);
+  return <Waits text={text} />;
+}
+
+function Waits({ text }: { readonly text: string }) {
   return (
     <Alert color="yellow" p="xs">
       {text}

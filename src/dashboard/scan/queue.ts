@@ -8,13 +8,17 @@ import { isUnreadable } from './dropped.ts';
 
 export type ItemState =
   | { readonly kind: 'waiting' }
-  | { readonly kind: 'uploading'; readonly percent: number }
-  | { readonly kind: 'scanning' }
+  | Moving
   /** Goes on by itself at that time, in epoch milliseconds of this machine's clock, which may be wrong. */
   | { readonly kind: 'paused'; readonly why: 'quota' | 'busy' | 'offline'; readonly untilMs: number }
   | { readonly kind: 'done'; readonly result: Scanned }
   | { readonly kind: 'failed'; readonly why: Failed }
   | { readonly kind: 'cancelled' };
+
+/** `isStill`: nothing of it moves, though it should. */
+type Moving =
+  | { readonly kind: 'uploading'; readonly percent: number; readonly isStill?: boolean }
+  | { readonly kind: 'scanning'; readonly isStill?: boolean };
 
 type Paused = Extract<ItemState, { kind: 'paused' }>;
 
@@ -50,6 +54,10 @@ const WAIT_OFFLINE_MS = 5_000;
 /** Beyond what the service says to wait: an hour that has just begun here may not have begun there. */
 const HOUR_MARGIN_MS = 1_500;
 const INCOMPLETE = 422;
+/** Browsers say several times a second what they have sent: what they have not said for so long, they have not sent. */
+const CUT_MS = 1_000;
+/** Why one that is under way is ended: somebody wants it begun anew. */
+const AGAIN = new Error('Again');
 const QUOTA_EXHAUSTED = 'Rate limit exceeded';
 
 export interface Queue {
@@ -59,6 +67,7 @@ export interface Queue {
   addUrl(url: string): void;
   /** Ends it; what has ended already leaves the list. */
   remove(id: number): void;
+  /** What has ended, or doesn't move. */
   again(id: number): void;
   /** Goes on now with what waits for a time. */
   resume(): void;
@@ -131,7 +140,7 @@ function createQueue(): Queue {
       pump();
     },
     again(id) {
-      uploads.forgetTries(id);
+      uploads.begin(id);
       if (list.revive(id)) pump();
     },
     resume: () => resumeIf(() => true),
@@ -150,22 +159,39 @@ function createQueue(): Queue {
 /** Those that are under way. `onEnd`: another one may begin. */
 function createUploads(list: List, onEnd: () => void) {
   const tries = createTries();
+  const keys = createKeys();
   const running = new Map<number, AbortController>();
 
   async function run({ id, content }: Item): Promise<void> {
     const abort = new AbortController();
     running.set(id, abort);
-    list.setState(id, content.kind === 'url' ? { kind: 'scanning' } : { kind: 'uploading', percent: 0 });
+    let moving: Moving = content.kind === 'url' ? { kind: 'scanning' } : { kind: 'uploading', percent: 0 };
+    const move = (state: Moving): void => {
+      moving = state;
+      list.setState(id, state);
+    };
+    move(moving);
+    let movedAt = performance.now();
+    const isCut = (): boolean => moving.kind === 'uploading' && performance.now() - movedAt > CUT_MS;
     const wasAway = isUnreachable();
     try {
       const result = await scanContent(content, {
         signal: abort.signal,
-        onProgress: (sent, total) => list.setState(id, stateAt(sent, total)),
+        once: keys.of(id),
+        onProgress(sent, total) {
+          movedAt = performance.now();
+          move(stateAt(sent, total));
+        },
+        onStill: () => move({ ...moving, isStill: true }),
         onQuota: list.tellQuota,
       });
+      keys.forget(id);
       list.setState(id, { kind: 'done', result });
     } catch (error) {
-      if (!abort.signal.aborted)
+      // An answer is kept for its key, and who asks again wants another one. What was cut off is known to nobody; the server may wait long for the rest of it.
+      if (isAboutContent(error) || isCut()) keys.forget(id);
+      if (abort.signal.reason === AGAIN) list.setState(id, { kind: 'waiting' });
+      else if (!abort.signal.aborted)
         list.setState(id, await stateAfter(error, content, () => (wasAway ? WAIT_OFFLINE_MS : tries.waitMs(id))));
     } finally {
       running.delete(id);
@@ -185,7 +211,11 @@ function createUploads(list: List, onEnd: () => void) {
     cancelAll(): void {
       for (const abort of running.values()) abort.abort(new Error('Cleared'));
     },
-    forgetTries: tries.forget,
+    /** From the beginning, also where it is under way. */
+    begin(id: number): void {
+      tries.forget(id);
+      running.get(id)?.abort(AGAIN);
+    },
   };
 }
 
@@ -277,7 +307,31 @@ function createTries() {
   };
 }
 
-function stateAt(sent: number, total: number): ItemState {
+const KEY_BYTES = 16;
+
+/** The Idempotency-Key of each: with every try the same, until there is an answer. */
+function createKeys() {
+  const keys = new Map<number, string>();
+  return {
+    of(id: number): string {
+      const known = keys.get(id);
+      if (known !== undefined) return known;
+      // Over plain http there is no randomUUID.
+      const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
+      const key = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+      keys.set(id, key);
+      return key;
+    },
+    forget: (id: number): void => void keys.delete(id),
+  };
+}
+
+/** An answer of the service that is no passing one. */
+function isAboutContent(error: unknown): boolean {
+  return error instanceof Problem && [400, 409, INCOMPLETE].includes(error.status);
+}
+
+function stateAt(sent: number, total: number): Moving {
   if (sent >= total) return { kind: 'scanning' };
   return { kind: 'uploading', percent: Math.floor((100 * sent) / total) };
 }
