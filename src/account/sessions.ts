@@ -1,6 +1,7 @@
 // Sessions and their refresh tokens: one row per sign-in, asked for on every request. What is not in Postgres is not signed in, at once and
-// on every node. A refresh token has 256 random bits, is kept as its SHA-256, and works once; a used one that is shown again ends its session.
-import { hash, randomBytes } from 'node:crypto';
+// on every node. A refresh token has 256 random bits, is kept as its SHA-256, and works once; a used one that is shown again ends its session,
+// unless it is the same request, whose answer was lost.
+import { createHmac, hash, randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
@@ -176,14 +177,24 @@ export type Refresh =
   | { readonly outcome: 'reused'; readonly userId: string; readonly sessionId: string }
   | { readonly outcome: 'unknown' };
 
+/** In which the same request again has the same answer, as long as its tokens have not been used. A line that breaks is there again in minutes. */
+const AGAIN = '1 hour';
+
 /** Of a session, or of a link to another password. */
 export function newToken(): { readonly token: string; readonly hash: Buffer } {
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   return { token, hash: hashOf(token) };
 }
 
+/** As random as the salt is, and the same again for the same two. */
+const successorOf = (token: string, salt: Uint8Array): string =>
+  createHmac('sha256', salt).update(token).digest('base64url');
+
 /** Whether it has the form of one: what hasn't, nobody was ever given. */
 export const isToken = (text: string): boolean => TOKEN.test(text);
+
+/** Long enough that nobody guesses it who has stolen a used token. */
+export const isRefreshKey = (text: string): boolean => /^[!-~]{16,255}$/.test(text);
 
 /** Whose token it is or was, of a session that has not been ended; null: nobody's. */
 export async function ownerOfToken(sql: Queries, token: string): Promise<SessionOf | null> {
@@ -192,41 +203,78 @@ export async function ownerOfToken(sql: Queries, token: string): Promise<Session
   return row === undefined ? null : { userId: row.user_id, sessionId: row.id };
 }
 
+interface Refreshing {
+  readonly nowMs: number;
+  /** performance.now() when the request came. */
+  readonly arrivedAt: number;
+  /** The Idempotency-Key, which nobody knows but who has sent the request; null: it has none. */
+  readonly key: string | null;
+}
+
 /**
- * Takes a token and makes the next one in one transaction, so that of any number of requests with one token one succeeds.
- * `arrivedAt` is performance.now() when the request came. The session's row is locked throughout: a session that is being
- * ended mints nothing, and what was minted before ends with it.
+ * Takes a token and makes the next one in one transaction, so that of any number of requests with one token one succeeds, or those with the same
+ * key. The session's row is locked throughout: a session that is being ended mints nothing, and what was minted before ends with it.
  */
-export async function refreshSession(sql: Sql, token: string, nowMs: number, arrivedAt: number): Promise<Refresh> {
+export async function refreshSession(sql: Sql, token: string, { nowMs, arrivedAt, key }: Refreshing): Promise<Refresh> {
   const hash = hashOf(token);
   const now = new Date(nowMs);
+  const salt = randomBytes(TOKEN_BYTES);
+  const [againHash, keptSalt] = key === null ? [null, null] : [hashOf(key), salt];
   return await sql.transaction('readCommitted', async (tx): Promise<Refresh> => {
     // Includes the wait for a connection. Postgres' own clock orders requests of all nodes; theirs may differ.
     const waitedMs = performance.now() - arrivedAt;
-    const [session] = await tx<{ id: string; user_id: string; creation_date: Date }[]>`
+    const [session] = await tx<SessionRow[]>`
       SELECT id, user_id, creation_date FROM sessions
       WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = ${hash}) AND expires_at > ${now}
       FOR UPDATE`;
     if (session === undefined) return { outcome: 'unknown' };
     // A statement of its own, so that it sees what the lock's last holder did.
     const used = await tx`
-      UPDATE refresh_tokens SET used_at = clock_timestamp()
+      UPDATE refresh_tokens SET used_at = clock_timestamp(), again_hash = ${againHash}, salt = ${keptSalt}
       WHERE hash = ${hash} AND used_at IS NULL AND expires_at > ${now}`;
-    if (used.count === 0) return await refuse(tx, hash, session, waitedMs);
-    const [user] = await tx<UserRow[]>`
-      SELECT ${userColumns(tx)} FROM users
-      WHERE id = ${session.user_id} AND suspended_at IS NULL`;
-    if (user === undefined) return { outcome: 'unknown' };
-    const next = newToken();
+    if (used.count === 0) {
+      const lost = againHash === null ? null : await lostSuccessor(tx, token, againHash, now);
+      return lost === null ? await refuse(tx, hash, session, waitedMs) : await refreshed(tx, session, lost);
+    }
+    const next = successorOf(token, salt);
+    const result = await refreshed(tx, session, next);
+    if (result.outcome === 'unknown') return result;
     const expiresAt = new Date(Math.min(nowMs + REFRESH_TOKEN_MS, session.creation_date.getTime() + SESSION_MAX_MS));
-    await tx`INSERT INTO refresh_tokens (hash, session_id, expires_at) VALUES (${next.hash}, ${session.id}, ${expiresAt})`;
+    await tx`INSERT INTO refresh_tokens (hash, session_id, expires_at) VALUES (${hashOf(next)}, ${session.id}, ${expiresAt})`;
     await tx`
       DELETE FROM refresh_tokens WHERE hash IN (
         SELECT hash FROM refresh_tokens WHERE session_id = ${session.id} AND used_at IS NOT NULL
         ORDER BY used_at DESC OFFSET ${USED_TOKENS_MAX})`;
     await tx`UPDATE sessions SET last_use = ${now}, expires_at = ${expiresAt} WHERE id = ${session.id}`;
-    return { outcome: 'refreshed', sessionId: session.id, refreshToken: next.token, user };
+    return result;
   });
+}
+
+interface SessionRow {
+  readonly id: string;
+  readonly user_id: string;
+  readonly creation_date: Date;
+}
+
+async function refreshed(tx: Queries, session: SessionRow, refreshToken: string): Promise<Refresh> {
+  const [user] = await tx<UserRow[]>`
+    SELECT ${userColumns(tx)} FROM users
+    WHERE id = ${session.user_id} AND suspended_at IS NULL`;
+  return user === undefined
+    ? { outcome: 'unknown' }
+    : { outcome: 'refreshed', sessionId: session.id, refreshToken, user };
+}
+
+/** The next token after a used one, for who has used that with the same key and has not used the next one: its answer was lost. Null: it is another request. */
+async function lostSuccessor(tx: Queries, token: string, againHash: Buffer, now: Date): Promise<string | null> {
+  const [row] = await tx<{ salt: Buffer }[]>`
+    SELECT salt FROM refresh_tokens
+    WHERE hash = ${hashOf(token)} AND again_hash = ${againHash} AND used_at > now() - ${AGAIN}::interval`;
+  if (row === undefined) return null;
+  const next = successorOf(token, row.salt);
+  const unused =
+    await tx`SELECT FROM refresh_tokens WHERE hash = ${hashOf(next)} AND used_at IS NULL AND expires_at > ${now}`;
+  return unused.length > 0 ? next : null;
 }
 
 /** Why a token of a live session is not taken; a stolen one takes the session with it. */

@@ -19,6 +19,7 @@ import type { AccountParts } from './parts.js';
 import { acceptCode } from './protection.js';
 import {
   endSession,
+  isRefreshKey,
   isToken,
   ownerOfToken,
   refreshSession,
@@ -233,6 +234,7 @@ interface SignInRouteParts
   readonly onReuse: (session: SessionOf) => void;
 }
 
+const REFRESH_KEY_RULE = 'Idempotency-Key: must be 16 to 255 visible ASCII characters';
 /** For so long it is remembered that a refresh token is nobody's. */
 const UNKNOWN_MS = 60_000;
 /** Ours, and what a neighbour of the domain may have put beside it. */
@@ -314,11 +316,13 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
   async function refresh(exchange: Exchange): Promise<Reply> {
     const arrivedAt = performance.now();
     const address = throttledAs(addressOf(exchange));
+    const key = exchange.headers.get('idempotency-key') ?? null;
+    if (key !== null && !isRefreshKey(key)) throw new Failure('badRequest', REFRESH_KEY_RULE);
     const [token, ...more] = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
     if (token === undefined || more.length > 0) throw new Failure('refreshInvalid');
     const owner = await ownerOf(token, address);
     if (owner === null) return await strangers.refuse(address, new Failure('refreshInvalid'));
-    const result = await refreshSession(sqlOf(owner.userId), token, now(), arrivedAt);
+    const result = await refreshSession(sqlOf(owner.userId), token, { nowMs: now(), arrivedAt, key });
     if (result.outcome === 'reused') onReuse(result);
     // The cookies stay as they are: those of the request that won a race may be there already.
     if (result.outcome !== 'refreshed') throw new Failure('refreshInvalid');
@@ -410,10 +414,20 @@ const refreshOperation: GuardedOperation = {
   summary: 'A new access token for the refresh token in the cookie sluice_refresh',
   description:
     'A refresh token works once and is replaced. One that was used before is refused and ends its session; of requests with ' +
-    'one token that are under way at the same time one succeeds, the others are refused, and the session lives.',
+    'one token that are under way at the same time one succeeds, the others are refused, and the session lives. The same request ' +
+    'again, with the same `Idempotency-Key`, has the same refresh token for an hour, unless that was used.',
   tag: 'auth',
+  parameters: [
+    {
+      name: 'Idempotency-Key',
+      in: 'header',
+      description:
+        'Random, of your own making, and known to nobody else: with it an answer that was lost is asked for again.',
+      schema: { type: 'string', pattern: '^[!-~]{16,255}$' },
+    },
+  ],
   responses: { 200: signedInResponse('Refreshed.') },
-  errors: ['refreshInvalid'],
+  errors: ['refreshInvalid', 'badRequest'],
 };
 
 const logoutOperation: GuardedOperation = {

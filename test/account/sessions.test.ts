@@ -36,8 +36,8 @@ async function start(sql: Sql, userId: string, nowMs = NOW): Promise<StartedSess
   return session;
 }
 
-function refresh(sql: Sql, token: string, nowMs = NOW): Promise<Refresh> {
-  return refreshSession(sql, token, nowMs, performance.now());
+function refresh(sql: Sql, token: string, nowMs = NOW, key: string | null = null): Promise<Refresh> {
+  return refreshSession(sql, token, { nowMs, arrivedAt: performance.now(), key });
 }
 
 function tokenOf(refreshed: Refresh): string {
@@ -142,6 +142,42 @@ onEachStore(async (t, store) => {
     }
   });
 
+  t.test('the same refresh again, by its key, has the same token until that is used, for an hour', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const userId = await newUser(sql);
+    const { sessionId, refreshToken } = await start(sql, userId);
+    const once = (token: string, key: string | null) => refresh(sql, token, NOW, key);
+    const second = tokenOf(await once(refreshToken, 'a key of the page'));
+    t.match(second, /^[\w-]{43}$/);
+    await waitMinute(sql);
+    // Also at the same moment: the one before it is still under way.
+    const again = await Promise.all([1, 2].map(() => once(refreshToken, 'a key of the page')));
+    t.strictSame(again.map(tokenOf), [second, second]);
+    const third = tokenOf(await once(second, 'another key of it'));
+    await waitMinute(sql);
+    t.same(
+      await once(refreshToken, 'a key of the page'),
+      { outcome: 'reused', userId, sessionId },
+      'its answer was there',
+    );
+    t.same(await once(third, null), { outcome: 'unknown' });
+    for (const key of ['a guess of a thief', null]) {
+      const stolen = await start(sql, userId);
+      await once(stolen.refreshToken, 'a key of the page');
+      await waitMinute(sql);
+      t.match(await once(stolen.refreshToken, key), { outcome: 'reused' }, String(key));
+      t.match(await once(stolen.refreshToken, 'a key of the page'), { outcome: 'unknown' });
+    }
+    const late = await start(sql, userId);
+    await once(late.refreshToken, 'a key of the page');
+    await sql`UPDATE refresh_tokens SET used_at = used_at - interval '61 minutes'`;
+    t.match(await once(late.refreshToken, 'a key of the page'), { outcome: 'reused' });
+    const without = await start(sql, userId);
+    await once(without.refreshToken, null);
+    await waitMinute(sql);
+    t.match(await once(without.refreshToken, 'a key of the page'), { outcome: 'reused' }, 'the first one had none');
+  });
+
   t.test('a session that is refreshed without end keeps its last three thousand used tokens', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const { sessionId, refreshToken } = await start(sql, await newUser(sql));
@@ -169,7 +205,7 @@ onEachStore(async (t, store) => {
     const arrivedAt = performance.now();
     const outcomes = await Promise.all(
       Array.from({ length: 25 }, () =>
-        nodes.map((node) => refreshSession(node.sql, refreshToken, NOW, arrivedAt)),
+        nodes.map((node) => refreshSession(node.sql, refreshToken, { nowMs: NOW, arrivedAt, key: null })),
       ).flat(),
     );
     const refreshed = outcomes.filter(({ outcome }) => outcome === 'refreshed');

@@ -43,7 +43,8 @@ const questions: Record<string, () => Promise<unknown>> = {
   'account: its keys': async () => await listKeys(requests, ALICE),
   'account: a sign-in': () =>
     startSession(requests, { userId: ALICE, passwordHash: '' }, { userAgent: '', ipAddress: '::1' }, Date.now()),
-  'account: a refresh': () => refreshSession(requests, 'x'.repeat(43), Date.now(), performance.now()),
+  'account: a refresh': () =>
+    refreshSession(requests, 'x'.repeat(43), { nowMs: Date.now(), arrivedAt: performance.now(), key: null }),
   'billing: the plan': () => billing.me(ALICE),
   'billing: a purchase': () => billing.checkout(ALICE, 'PRO'),
   'billing: a reading': () => billing.sync(ALICE, null),

@@ -118,6 +118,16 @@ t.test('one server', async (t) => {
     t.match(await ask(`${url}/web/auth/refresh`, { method: 'POST' }), refreshInvalid);
   });
 
+  t.test('a refresh whose answer was lost is sent again with its Idempotency-Key', async (t) => {
+    const { refreshToken, sessionId } = await signIn(url);
+    const again = (key: string) => refresh(url, refreshToken, { 'Idempotency-Key': key });
+    t.match(await again('too short'), { status: 400, body: { message: /^Idempotency-Key: must be 16/ } });
+    const [first, second] = [await again('a-random-one-of-ours'), await again('a-random-one-of-ours')].map(readSignIn);
+    t.equal(second?.refreshToken, first?.refreshToken);
+    t.equal(second?.sessionId, sessionId);
+    t.equal((await mySessions(url, bearer(second?.accessToken ?? ''))).status, 200);
+  });
+
   t.test('fifty refreshes with one token at once: one succeeds', async (t) => {
     const { refreshToken } = await signIn(url);
     const answers = await Promise.all(Array.from({ length: 50 }, () => refresh(url, refreshToken)));

@@ -113,6 +113,42 @@ export async function silentSuite(tap: Subtest, { server, signedIn }: Setting): 
     await page.unrouteAll({ behavior: 'ignoreErrors' });
   });
 
+  tap.test(
+    'a renewal of the session whose answer is lost is sent again, also after a reload, and nobody is signed out',
+    async (t) => {
+      const person = await signedIn('/keys');
+      const { page, context } = person;
+      await page.getByText('No keys yet').waitFor();
+      const keys: (string | undefined)[] = [];
+      await page.route(REFRESH, async (route) => {
+        keys.push(route.request().headers()['idempotency-key']);
+        if (keys.length > 2) return await route.continue();
+        const cookies = await context.cookies();
+        const response = await route.fetch();
+        t.equal(response.status(), 200, 'the token is used');
+        // What it has set got lost with it.
+        await context.clearCookies();
+        await context.addCookies(cookies);
+        await route.abort();
+      });
+      await expire(page);
+      await page.getByRole('link', { name: 'History' }).click();
+      await until(() => keys.length === 1);
+      await page.locator('.unreachable').waitFor();
+      await page.reload();
+      await until(() => keys.length > 2);
+      await page.getByText('No scans yet').first().waitFor();
+      t.equal(new Set(keys).size, 1);
+      t.match(keys[0], /^[0-9a-f]{32}$/);
+      await expire(page);
+      await page.reload();
+      await page.getByText('No scans yet').first().waitFor();
+      t.equal(new Set(keys).size, 2, 'another renewal has another one');
+      const others = person.complaints().filter((text) => !text.includes('net::ERR_'));
+      t.strictSame(others, []);
+    },
+  );
+
   tap.test('what nobody wants any more when the session is renewed is not sent', async (t) => {
     const person = await signedIn('/scan');
     const { page } = person;
@@ -164,8 +200,10 @@ export async function silentSuite(tap: Subtest, { server, signedIn }: Setting): 
       await context.route(REFRESH, async (route) => {
         asked += 1;
         if (asked === 2) both();
+        // Each has made its key before it could see the other's.
+        const headers = { ...route.request().headers(), 'idempotency-key': `the-key-of-tab-${asked}` };
         await haveAsked;
-        const response = await route.fetch();
+        const response = await route.fetch({ headers });
         if (response.status() === 200) await isRefused;
         await route.fulfill({ response });
         if (response.status() !== 200) refused();

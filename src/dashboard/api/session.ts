@@ -1,5 +1,6 @@
 // The session as this browser knows it: until when the access cookie is good, renewed by one tab for all of them.
 import { CHANGE_MS, deadline, READ_MS } from './deadline.ts';
+import { newOnceKey } from './once-key.ts';
 import { noAnswer, problemOf, SessionEnded } from './problem.ts';
 import { SignedIn } from './shapes.ts';
 
@@ -7,6 +8,8 @@ import { SignedIn } from './shapes.ts';
 const UNTIL = 'sluice.signedInUntil';
 /** The id of the account. */
 const AS = 'sluice.signedInAs';
+/** The Idempotency-Key of a renewal without an answer, of whichever tab: the next one has the same. */
+const RENEWAL_KEY = 'sluice.renewalKey';
 /** Renewed this long before its end: no request meets an expired token on its way. */
 const MARGIN_MS = 60_000;
 const LOCK = 'sluice.refresh';
@@ -55,6 +58,7 @@ export function signedInAs(): string | null {
 }
 
 export function rememberSession({ expiresIn, user }: SignedIn): void {
+  localStorage.removeItem(RENEWAL_KEY);
   // First who it is: other tabs hear of the time.
   localStorage.setItem(AS, user.id);
   localStorage.setItem(UNTIL, String(Date.now() + expiresIn * 1000));
@@ -64,6 +68,7 @@ export function rememberSession({ expiresIn, user }: SignedIn): void {
 /** Returns whether there was a session. */
 export function forgetSession(): boolean {
   const was = isSignedIn();
+  localStorage.removeItem(RENEWAL_KEY);
   localStorage.removeItem(AS);
   localStorage.removeItem(UNTIL);
   changed();
@@ -88,7 +93,7 @@ export async function renewAfterRefusal(): Promise<void> {
 /** The renewal of this tab, which all its requests wait for. */
 let renewal: Promise<void> | null = null;
 
-/** Who waits gives up when it takes long. What was sent is not given up with them, nor sent again beside it: a token that was used and is sent again ends the session. */
+/** Who waits gives up when it takes long. What was sent is not given up with them, nor sent again beside it. */
 async function renew(seenUntil: number): Promise<void> {
   renewal ??= inTurn(seenUntil).finally(() => {
     renewal = null;
@@ -145,8 +150,12 @@ async function wasRenewedMeanwhile(seenUntil: number): Promise<boolean> {
 }
 
 async function sendRefresh(): Promise<{ readonly response: Response; readonly text: string }> {
+  const key = localStorage.getItem(RENEWAL_KEY) ?? newOnceKey();
+  // Also for the page that comes after a reload. A token that was used and is sent again without it ends the session.
+  localStorage.setItem(RENEWAL_KEY, key);
+  const headers = { 'Idempotency-Key': key };
   try {
-    const response = await fetch('/web/auth/refresh', { method: 'POST', signal: deadline(CHANGE_MS) });
+    const response = await fetch('/web/auth/refresh', { method: 'POST', headers, signal: deadline(CHANGE_MS) });
     return { response, text: await response.text() };
   } catch {
     throw noAnswer();

@@ -1,4 +1,5 @@
 // Files and URLs that are to be scanned, a few at a time. When the service says to wait, the queue waits and goes on by itself. It lives as long as the page does.
+import { newOnceKey } from '../api/once-key.ts';
 import { Problem, SessionEnded } from '../api/problem.ts';
 import { isUnreachable } from '../api/reachability.ts';
 import { isSignedIn, signedInAs, watchSession } from '../api/session.ts';
@@ -307,8 +308,6 @@ function createTries() {
   };
 }
 
-const KEY_BYTES = 16;
-
 /** The Idempotency-Key of each: with every try the same, until there is an answer. */
 function createKeys() {
   const keys = new Map<number, string>();
@@ -316,9 +315,7 @@ function createKeys() {
     of(id: number): string {
       const known = keys.get(id);
       if (known !== undefined) return known;
-      // Over plain http there is no randomUUID.
-      const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
-      const key = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+      const key = newOnceKey();
       keys.set(id, key);
       return key;
     },

@@ -172,3 +172,10 @@ CREATE TABLE recovery_codes (
   hash bytea NOT NULL CHECK (length(hash) = 32),
   PRIMARY KEY (user_id, hash)
 );
+
+-- migration 034-refresh-again
+-- Of a used token: the SHA-256 of the Idempotency-Key that it was used with, and what its successor was made with. The same request again has the
+-- same successor. Both null: it had no such key.
+ALTER TABLE refresh_tokens
+  ADD COLUMN again_hash bytea CHECK (length(again_hash) = 32),
+  ADD COLUMN salt bytea CHECK (length(salt) = 32);
