@@ -1,5 +1,6 @@
 // The pages of operators: seen by them alone, in all widths and schemes; accounts changed, suspended and deleted, and the log that tells of it.
 import { ask, bearer, EMAIL, post, signIn as signInByWire } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 import { looksWell, noComplaints, overflow, PASSWORD, type Person, type Subtest, signIn } from './browser.js';
 import { REFUSED, type Setting } from './setting.js';
 
@@ -158,6 +159,27 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     const first = page.locator('.table tbody tr').first();
     await first.getByText('account.delete').waitFor();
     t.match(await first.textContent(), email);
+    noComplaints(t, person);
+  });
+
+  tap.test('of two operators at one account none undoes what the other has changed', async (t) => {
+    const email = await newAccount();
+    const person = await operator(setting);
+    const { page } = person;
+    await page.goto(`${server.url}/admin/accounts?${new URLSearchParams({ q: email })}`);
+    await page.getByRole('button', { name: `Open ${email}` }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('combobox', { name: 'Role' }).click();
+    await page.getByRole('option', { name: 'Operator' }).click();
+    const other = await signInByWire(server.url, EMAIL, PASSWORD);
+    const headers = { ...bearer(other.accessToken), 'Content-Type': 'application/json' };
+    const { userId: id } = await signInByWire(server.url, email, PASSWORD);
+    const account = `${server.url}/web/admin/accounts/${id}`;
+    await ask(account, { method: 'PUT', headers, body: JSON.stringify({ plan: 'PRO', ownLimit: 500 }) });
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved: it holds from the next request on').waitFor();
+    t.match(await ask(account, { headers }), { body: { plan: 'PRO', ownLimit: 500, role: 'operator' } });
+    await until(async () => (await dialog.getByLabel('Own scans/h').inputValue()) === '500');
     noComplaints(t, person);
   });
 

@@ -9,6 +9,9 @@ import { choose, file } from './scan-suite.js';
 import type { Setting } from './setting.js';
 
 const SLOW_MS = 400;
+const HOUR_MS = 3_600_000;
+/** Of the overview. */
+const HOURS = 24;
 export const OPEN_PAGES = [
   '/',
   '/sign-in?reason=ended',
@@ -165,6 +168,25 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     await time.waitFor();
     t.match(await time.getAttribute('title'), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
     t.match(await time.getAttribute('datetime'), /Z$/);
+    // An hour that is there twice, where clocks go back.
+    const first = Date.UTC(2026, 9, 24, 12);
+    const hours = Array.from({ length: HOURS }, (_, at) => ({
+      hour: new Date(first + at * HOUR_MS).toISOString().slice(0, 19),
+      used: at,
+      refused: 0,
+    }));
+    await page.route('**/web/quota/hours', (route) => route.fulfill({ json: hours }));
+    const zone = await person.context.newCDPSession(page);
+    await zone.send('Emulation.setTimezoneOverride', { timezoneId: 'Europe/Berlin' });
+    await page.goto(`${server.url}/scan`);
+    await choose(page, [file('clean.txt')]);
+    await page.getByText('1 of 1 finished').waitFor();
+    await page.goto(`${server.url}/`);
+    const rows = page.getByRole('table', { name: 'Last 24 hours' }).getByRole('rowheader');
+    await rows.first().waitFor();
+    const names = await rows.allTextContents();
+    t.equal(new Set(names).size, HOURS);
+    t.strictSame(names.slice(11, 15), ['01:00', '02:00 CEST', '02:00 CET', '03:00']);
     noComplaints(t, person);
   });
 }

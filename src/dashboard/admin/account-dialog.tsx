@@ -90,30 +90,42 @@ interface RightsProps {
   readonly isOwn: boolean;
 }
 
+/** What this operator has changed, and no more: what another one changes meanwhile is shown, and not undone by saving. */
+interface Changes {
+  readonly plan?: string;
+  readonly limit?: number | string;
+  readonly role?: string;
+}
+
 function Rights({ account, plans, isOwn }: RightsProps) {
-  const [plan, setPlan] = useState(account.plan);
-  const [limit, setLimit] = useState<number | string>(account.ownLimit ?? '');
-  const [role, setRole] = useState<string>(account.role);
-  const change = useChange(account.id, t.saved);
+  const [changes, setChanges] = useState<Changes>({});
+  const { plan = account.plan, limit = account.ownLimit ?? '', role = account.role } = changes;
+  const change = useChange(account.id, t.saved, () => setChanges({}));
   const wrong = limitError(limit);
   const known = plans.includes(account.plan) ? plans : [account.plan, ...plans];
+  function save(): void {
+    if (wrong !== null) return;
+    const body = {
+      ...(changes.plan === undefined ? {} : { plan }),
+      ...(changes.limit === undefined ? {} : { ownLimit: limit === '' ? null : limit }),
+      ...(changes.role === undefined ? {} : { role }),
+    };
+    if (Object.keys(body).length === 0) showDone(t.saved);
+    else change.mutate({ method: 'PUT', body });
+  }
   return (
-    <Form
-      className="admin-rights"
-      sends={change}
-      onSubmit={() => {
-        if (wrong !== null) return;
-        const ownLimit = limit === '' ? null : limit;
-        const changed = { ...(plan === account.plan ? {} : { plan }), ...(role === account.role ? {} : { role }) };
-        change.mutate({ method: 'PUT', body: { ownLimit, ...changed } });
-      }}
-    >
-      <Select label={t.plan} data={[...known]} value={plan} onChange={(value) => setPlan(value ?? account.plan)} />
+    <Form className="admin-rights" sends={change} onSubmit={save}>
+      <Select
+        label={t.plan}
+        data={[...known]}
+        value={plan}
+        onChange={(value) => setChanges({ ...changes, plan: value ?? account.plan })}
+      />
       <NumberInput
         label={t.limit}
         placeholder={t.limitHint}
         value={limit}
-        onChange={setLimit}
+        onChange={(value) => setChanges({ ...changes, limit: value })}
         clampBehavior="none"
         allowDecimal={false}
         allowNegative={false}
@@ -123,7 +135,7 @@ function Rights({ account, plans, isOwn }: RightsProps) {
         label={t.role}
         data={Object.entries(t.roles).map(([value, label]) => ({ value, label }))}
         value={role}
-        onChange={(value) => setRole(value ?? account.role)}
+        onChange={(value) => setChanges({ ...changes, role: value ?? account.role })}
         disabled={isOwn}
       />
       <Button type="submit" loading={change.isPending}>

@@ -4,7 +4,7 @@ import '@mantine/charts/styles.css';
 import { useQuery } from '@tanstack/react-query';
 import { hoursQuery } from '../api/queries.ts';
 import { Awaited } from '../parts/awaited.tsx';
-import { clock, instantOf, number } from '../parts/format.ts';
+import { clocksOf, instantOf, number } from '../parts/format.ts';
 import { BarTable, colourOf } from '../parts/outcomes.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
@@ -17,7 +17,8 @@ export function Hours() {
   const hours = useQuery(hoursQuery);
   if (hours.isPending || hours.isError)
     return <Awaited query={hours} skeleton={<LinesSkeleton lines={3} height={28} />} />;
-  const bars = hours.data.map(({ hour, used, refused }) => ({ name: clock(instantOf(hour)), used, refused }));
+  const names = clocksOf(hours.data.map(({ hour }) => instantOf(hour)));
+  const bars = hours.data.map(({ used, refused }, at) => ({ name: names[at] ?? '', used, refused }));
   const refused = bars.reduce((all, bar) => all + bar.refused, 0);
   return (
     <>

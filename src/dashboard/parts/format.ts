@@ -4,6 +4,7 @@ const numbers = new Intl.NumberFormat();
 const instants = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const days = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const clocks = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
+const zonedClocks = new Intl.DateTimeFormat(undefined, { hour: 'numeric', minute: '2-digit', timeZoneName: 'short' });
 /** A month of the service is one of UTC, wherever the viewer is. */
 const months = new Intl.DateTimeFormat(undefined, { month: 'short', year: '2-digit', timeZone: 'UTC' });
 /** So is a day. */
@@ -37,6 +38,15 @@ export function day(date: Date): string {
 
 export function clock(date: Date): string {
   return clocks.format(date);
+}
+
+/** Of times of one day, each its own: where clocks go back, an hour is there twice. */
+export function clocksOf(dates: readonly Date[]): string[] {
+  const names = dates.map(clock);
+  return dates.map((date, at) => {
+    const name = names[at] ?? '';
+    return names.filter((other) => other === name).length > 1 ? zonedClocks.format(date) : name;
+  });
 }
 
 export function month(text: string): string {
