@@ -68,7 +68,7 @@ export async function uploadSuite(tap: Subtest, { server, signedIn }: Setting): 
     await choose(page, [file('refused.bin', 'crashed it twice')]);
     for (let count = 1; count <= 2; count += 1) {
       await page.getByText(`${count} of ${FREE_LIMIT} scans used`).waitFor();
-      await page.getByRole('button', { name: 'Scan again' }).waitFor();
+      await page.getByRole('button', { name: 'Scan again: refused.bin' }).waitFor();
       if (count === 1) await page.getByRole('button', { name: 'Scan again' }).click();
     }
     t.equal(new Set(keys).size, 2);
@@ -89,7 +89,7 @@ export async function uploadSuite(tap: Subtest, { server, signedIn }: Setting): 
     await page.getByRole('button', { name: 'Cancel: cancelled.txt' }).click();
     end();
     const row = (name: string) => page.getByRole('listitem').filter({ hasText: name });
-    await row('still.txt').getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('button', { name: 'Try again: still.txt' }).click();
     await row('still.txt').getByText('Clean', { exact: true }).waitFor();
     // Who does nothing has it in minutes.
     t.equal(await still.count(), 1);

@@ -14,6 +14,8 @@ const t = texts.scan;
 /** Drawn anew only where it has changed: there may be thousands. */
 export const ItemRow = memo(function ItemRow({ item, queue }: { readonly item: Item; readonly queue: Queue }) {
   const { name, content, state, id } = item;
+  /** Said by screen readers: there may be many of each. */
+  const labelOf = (action: string): string => t.actionOf(action, visibleName(name));
   return (
     <li className="scan-item">
       <div className="scan-item-head">
@@ -28,17 +30,22 @@ export const ItemRow = memo(function ItemRow({ item, queue }: { readonly item: I
         <Sentence state={state} />
         <span className="row scan-actions">
           {isStill(state) && (
-            <Button size="compact-xs" variant="default" onClick={() => queue.again(id)}>
+            <Button
+              size="compact-xs"
+              variant="default"
+              aria-label={labelOf(texts.common.retry)}
+              onClick={() => queue.again(id)}
+            >
               {texts.common.retry}
             </Button>
           )}
           {state.kind === 'paused' && (
-            <Button size="compact-xs" variant="default" onClick={() => queue.resume()}>
+            <Button size="compact-xs" variant="default" aria-label={labelOf(t.tryNow)} onClick={() => queue.resume()}>
               {t.tryNow}
             </Button>
           )}
           {(state.kind === 'failed' || state.kind === 'cancelled') && !isHopeless(state) && (
-            <Button size="compact-xs" variant="default" onClick={() => queue.again(id)}>
+            <Button size="compact-xs" variant="default" aria-label={labelOf(t.again)} onClick={() => queue.again(id)}>
               {t.again}
             </Button>
           )}
@@ -47,7 +54,7 @@ export const ItemRow = memo(function ItemRow({ item, queue }: { readonly item: I
             variant="subtle"
             color="gray"
             onClick={() => queue.remove(id)}
-            aria-label={t.actionOf(isOver(item) ? t.remove : t.cancel, visibleName(name))}
+            aria-label={labelOf(isOver(item) ? t.remove : t.cancel)}
           >
             {isOver(item) ? t.remove : t.cancel}
           </Button>
