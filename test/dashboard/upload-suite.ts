@@ -1,10 +1,13 @@
 // Uploads that don't move, and answers that get lost: it is said, nothing waits for ever, and nothing is scanned or charged twice.
 import type { Page } from 'playwright-core';
+import { nestedZip } from '../fixtures/archives.js';
 import { noComplaints, type Subtest } from './browser.js';
 import { choose, file } from './scan-suite.js';
 import { FREE_LIMIT, type Setting } from './setting.js';
 import { comes } from './silent-suite.js';
 
+/** Archives in each other, more than the engine opens. */
+const TOO_DEEP = 30;
 /** Longer than the page waits for an answer while the server is there. */
 const LONG_MS = 600_000;
 
@@ -65,7 +68,7 @@ export async function uploadSuite(tap: Subtest, { server, signedIn }: Setting): 
     const person = await signedIn('/scan');
     const { page } = person;
     const keys = keysOf(page);
-    await choose(page, [file('refused.bin', 'crashed it twice')]);
+    await choose(page, [file('refused.bin', nestedZip(Buffer.from('deep'), TOO_DEEP))]);
     for (let count = 1; count <= 2; count += 1) {
       await page.getByText(`${count} of ${FREE_LIMIT} scans used`).waitFor();
       await page.getByRole('button', { name: 'Scan again: refused.bin' }).waitFor();
