@@ -214,7 +214,7 @@ async function hasTable(sql: Queries, name: string): Promise<boolean> {
 }
 
 /** The table that is there while `sluice restore` fills a database that has nothing of its own. */
-export const RESTORING = 'restoring';
+export const RESTORING = 'sluice_restoring';
 
 export async function markRestore(sql: Queries): Promise<void> {
   await sql.unsafe(`CREATE TABLE IF NOT EXISTS ${RESTORING} ()`);
