@@ -274,7 +274,7 @@ t.test(
     async function killWhile(url: string, held: string): Promise<void> {
       const env = { DATABASE_URL: url, DATA_DIR: folder };
       const sql = postgres(url, { max: 2, onnotice: () => undefined });
-      const isMarked = async () => (await sql`SELECT to_regclass('restoring') AS found`)[0]?.['found'] !== null;
+      const isMarked = async () => (await sql`SELECT to_regclass('sluice_restoring') AS found`)[0]?.['found'] !== null;
       await sql.begin(async (tx) => {
         await tx.unsafe(held);
         const killed = start(t, mainPath, ['restore', file], { env });
