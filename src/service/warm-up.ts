@@ -1,13 +1,12 @@
 // A new process scans for itself before it says that it is ready: what the first clients would wait for, code that was never run and
 // connections that were never opened, is behind it then. Nothing of it is recorded, counted or remembered.
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openJournal } from '../history/journal.js';
 import type { Server } from '../http/server.js';
-import type { Parts } from './parts.js';
 
 /** V8 has compiled what runs for each scan, and knows its shapes. */
 const SCANS = 24;
@@ -17,8 +16,6 @@ const SCANS_EACH = 4;
 const SCANS_MS = 1_000;
 const CONTENT_BYTES = 1024;
 const TRIAL_JOURNAL_BYTES = 1024 * 1024;
-/** Of Redis. */
-const QUESTIONS = 6;
 /** As long as a route by itself lets a client wait. */
 const ANSWER_MS = 5_000;
 
@@ -95,12 +92,4 @@ function sendScan(port: number, agent: Agent, key: string): Promise<void> {
     sending.on('timeout', () => sending.destroy(new Error('A scan was not answered in time')));
     sending.on('error', reject).end(body);
   });
-}
-
-/** Redis has a ledger of its own, which a trial would leave an entry in: it is looked at, and nothing is counted. */
-export async function askRedis({ admission, redis }: Pick<Parts, 'admission' | 'redis'>): Promise<void> {
-  if (redis === null) return;
-  for (let round = 0; round < QUESTIONS; round += 1) {
-    await admission.quotaOf({ userId: randomUUID(), hourlyLimit: 1 });
-  }
 }
