@@ -207,7 +207,7 @@ export async function restore(
 }
 
 async function restoreInto(sql: Sql, file: string): Promise<number> {
-  // Committed by itself: what is stopped from here on is told from a new store.
+  // A transaction of its own: from here on a restore that is stopped leaves its mark.
   await sql.transaction('readCommitted', markEmpty);
   return await sql.transaction('readCommitted', async (tx) => {
     const tables = await tablesOf(tx);

@@ -78,10 +78,7 @@ export async function startAdmission(
   return await admissionInRedis(common, config.redisUrl, sql);
 }
 
-/**
- * As it is in a process of its own, but each key is a live one, of a user that Postgres doesn't have: it is asked the same questions, and what
- * it is told it forgets.
- */
+/** Admission for a trial: it asks Postgres what any other asks, but each key is live, and its user doesn't exist. Nothing of it is kept. */
 export function startTrialAdmission(config: Config, log: Log, { admission: sql }: Postgres): StartedAdmission {
   const common = commonParts(config, log, sql);
   const users = new Map<string, string>();

@@ -10,7 +10,7 @@ import type { Server } from '../http/server.js';
 
 /** V8 has compiled what runs for each scan, and knows its shapes. */
 const SCANS = 24;
-/** With one key: the first of them asks the stores, the others find what it was told. */
+/** With one key. Only the first of them asks the stores. */
 const SCANS_EACH = 4;
 /** On a slow machine fewer will do: who waits for the process waits for the first scan more than for the others. */
 const SCANS_MS = 1_000;
@@ -19,21 +19,19 @@ const TRIAL_JOURNAL_BYTES = 1024 * 1024;
 /** As long as a route by itself lets a client wait. */
 const ANSWER_MS = 5_000;
 
-/** A journal in a folder of its own, which goes with it: nobody ever reads what is written down there. */
+/** A journal whose files have no names any more: they end with this process, however it ends. */
 export async function openTrialHistory() {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-trial-'));
   const ignore = (): void => undefined;
-  const journal = await openJournal({
-    ...{ directory, limitBytes: TRIAL_JOURNAL_BYTES },
-    ...{ onDamage: ignore, onUnwritten: ignore, onTransientFailure: ignore },
-  });
-  return {
-    history: journal,
-    async stop(): Promise<void> {
-      await journal.close();
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
+  try {
+    const journal = await openJournal({
+      ...{ directory, limitBytes: TRIAL_JOURNAL_BYTES },
+      ...{ onDamage: ignore, onUnwritten: ignore, onTransientFailure: ignore },
+    });
+    return { history: journal, stop: () => journal.close() };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 }
 
 /** Sends scans to the server of its own that `open` starts on the loopback, over `connections` at a time. Resolves with how many were answered. */

@@ -1,11 +1,14 @@
 // A new process scans for itself before it is ready, and nobody ever sees these scans: no row, no unit, no metric.
+import { readdirSync } from 'node:fs';
 import t from 'tap';
+import { temporaryFolder } from '../fixtures/folder.js';
 import { startServer } from '../fixtures/server.js';
 import { bearer, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
-const server = await startServer({ t, env: { SCAN_THREADS: '2', PLANS: 'FREE:5', BOOTSTRAP_PLAN: 'FREE' } });
+const TMPDIR = temporaryFolder(t);
+const server = await startServer({ t, env: { TMPDIR, SCAN_THREADS: '2', PLANS: 'FREE:5', BOOTSTRAP_PLAN: 'FREE' } });
 
 t.test('it has scanned before it was ready', async (t) => {
   const line = await server.printed(/^(.*"msg":"ready".*)$/m);
@@ -37,6 +40,7 @@ t.test('these scans left nothing', async (t) => {
   // The engine's own trial at its load.
   t.strictSame(valuesOf('sluice_gates_scans'), ['2']);
   t.notMatch(server.output(), '"msg":"scan"');
+  t.strictSame(readdirSync(TMPDIR), []);
 });
 
 t.test('the first scan of a client is the first that counts', async (t) => {
@@ -51,4 +55,17 @@ t.test('the first scan of a client is the first that counts', async (t) => {
   const metrics = await server.metrics();
   t.match(metrics, /^sluice_scans_total\{[^}]*\} 1$/m);
   t.match(metrics, /^sluice_scan_wait_seconds_count\{class="alone"\} 1$/m);
+});
+
+t.test('a process that can not try itself out serves all the same', async (t) => {
+  const cold = await startServer({ t, env: { TMPDIR: '/dev/null/none' } });
+  await cold.printed(/"reason":"ENOTDIR[^"]*","msg":"(ready, but not warm)/);
+  t.equal((await upload(cold.url, 'some text')).status, 200);
+});
+
+t.test('an idle process is not woken for measures of its own event loop more than ten times a second', async (t) => {
+  const least = (): Promise<number> => server.metric('sluice_nodejs_eventloop_lag_min_seconds');
+  // Before the first measure it is as large as a number can be.
+  await until(async () => (await least()) < 60);
+  t.ok((await least()) > 0.09);
 });

@@ -70,3 +70,24 @@ t.test('a process with a timer that goes waits for it, and with one that was sto
   t.match(ended, { status: 0, stdout: 'due' });
   t.end();
 });
+
+t.test('while timers go that are not due, nothing looks at them', (t) => {
+  const module = JSON.stringify(new URL('../../src/waiting/coarse-timer.js', import.meta.url));
+  const program = `
+    let begun = 0;
+    for (const name of ['setTimeout', 'setInterval']) {
+      const begin = globalThis[name];
+      globalThis[name] = (call, ...rest) => begin(() => { begun += 1; call(); }, ...rest);
+    }
+    const { startCoarseTimer } = await import(${module});
+    const long = startCoarseTimer(3_600_000, () => undefined);
+    startCoarseTimer(1_000, () => { long.stop(); process.stdout.write(String(begun)); });`;
+  const ended = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  t.equal(ended.status, 0, ended.stderr);
+  // One that goes off a moment too early is there twice.
+  t.ok(Number(ended.stdout) <= 3, ended.stdout);
+  t.end();
+});
