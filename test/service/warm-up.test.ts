@@ -11,8 +11,8 @@ const TMPDIR = temporaryFolder(t);
 const server = await startServer({ t, env: { TMPDIR, SCAN_THREADS: '2', PLANS: 'FREE:5', BOOTSTRAP_PLAN: 'FREE' } });
 
 t.test('it has scanned before it was ready', async (t) => {
-  const line = await server.printed(/^(.*"msg":"ready".*)$/m);
-  t.match(JSON.parse(line), { scans: Number, warmUpMillis: Number });
+  const line = await server.printed(/^(.*"msg":"ready.*)$/m);
+  t.match(JSON.parse(line), { msg: /^ready$/, scans: Number, warmUpMillis: Number });
   t.ok(JSON.parse(line).scans > 0);
   t.match(await (await fetch(`${server.url}/readyz`)).json(), { status: 'ready' });
 });
@@ -64,8 +64,11 @@ t.test('a process that can not try itself out serves all the same', async (t) =>
 });
 
 t.test('an idle process is not woken for measures of its own event loop more than ten times a second', async (t) => {
-  const least = (): Promise<number> => server.metric('sluice_nodejs_eventloop_lag_min_seconds');
-  // Before the first measure it is as large as a number can be.
-  await until(async () => (await least()) < 60);
-  t.ok((await least()) > 0.09);
+  let leastSeconds = Number.POSITIVE_INFINITY;
+  // Asking forgets what was measured. Before the next measure it is as large as a number can be.
+  await until(async () => {
+    leastSeconds = await server.metric('sluice_nodejs_eventloop_lag_min_seconds');
+    return leastSeconds < 60;
+  });
+  t.ok(leastSeconds > 0.09, String(leastSeconds));
 });
