@@ -2,7 +2,6 @@
 #include "pdf-lexer.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "hex.h"
 
@@ -77,8 +76,9 @@ void Lexer::SkipBlanks() {
 }
 
 std::string_view Lexer::Letters() {
-  const size_t end = std::min(text_.find_first_of(kNoLetters, at_), text_.size());
-  return text_.substr(std::exchange(at_, end), end - at_);
+  const size_t start = at_;
+  at_ = std::min(text_.find_first_of(kNoLetters, at_), text_.size());
+  return text_.substr(start, at_ - start);
 }
 
 std::string_view Lexer::Text() {
