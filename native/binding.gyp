@@ -16,6 +16,7 @@
         "literals.cc",
         "overlap.cc",
         "patterns.cc",
+        "places.cc",
         "stretches.cc",
         "maps.cc",
         "pages.cc",

@@ -25,6 +25,14 @@ struct ByteClasses {
   constexpr uint8_t Of(uint8_t byte) const { return low[byte & 0xf] & high[byte >> 4]; }
 };
 
+// A pair is in those that its first byte is in of the one, and its second byte of the other.
+struct PairClasses {
+  ByteClasses first;
+  ByteClasses second;
+
+  uint8_t At(const uint8_t* bytes) const { return first.Of(bytes[0]) & second.Of(bytes[1]); }
+};
+
 #if defined(__x86_64__)
 inline bool HasAvx2() {
   static const bool has = __builtin_cpu_supports("avx2") != 0;
@@ -50,6 +58,11 @@ SLUICE_AVX2 inline __m256i ClassesOf(const ByteClasses& classes, __m256i bytes) 
 // A bit for each byte that is in any class.
 SLUICE_AVX2 inline uint32_t InAny(__m256i classes) {
   return ~static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(classes, _mm256_setzero_si256())));
+}
+
+// A bit for each pair that is in any class. One byte more is read.
+SLUICE_AVX2 inline uint32_t PairsIn(const PairClasses& classes, const uint8_t* bytes) {
+  return InAny(_mm256_and_si256(ClassesOf(classes.first, BytesAt(bytes)), ClassesOf(classes.second, BytesAt(bytes + 1))));
 }
 #endif
 

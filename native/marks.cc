@@ -37,13 +37,8 @@ constexpr Sign kSigns[][7] = {
 // The bit in which a letter differs from its capital.
 constexpr uint8_t kLower = 0x20;
 
-struct Pairs {
-  ByteClasses first;
-  ByteClasses second;
-};
-
-constexpr Pairs kPairs = [] {
-  Pairs pairs;
+constexpr PairClasses kPairs = [] {
+  PairClasses pairs;
   for (size_t one = 0; one < std::size(kSigns); one++) {
     for (const Sign& sign : kSigns[one]) {
       if (sign.text.empty()) continue;
@@ -55,15 +50,11 @@ constexpr Pairs kPairs = [] {
   return pairs;
 }();
 
-uint8_t ClassesAt(const uint8_t* bytes) { return kPairs.first.Of(bytes[0]) & kPairs.second.Of(bytes[1]); }
-
 #if defined(__x86_64__)
 // The next place where a pair may be, or one behind which too few bytes lie to look at once.
 SLUICE_AVX2 size_t PassOver(Bytes bytes, size_t at) {
   for (; at + kBytesAtOnce < bytes.size(); at += kBytesAtOnce) {
-    const uint8_t* from = bytes.data() + at;
-    const __m256i both = _mm256_and_si256(ClassesOf(kPairs.first, BytesAt(from)), ClassesOf(kPairs.second, BytesAt(from + 1)));
-    if (const uint32_t any = InAny(both); any != 0) return at + static_cast<size_t>(__builtin_ctz(any));
+    if (const uint32_t any = PairsIn(kPairs, bytes.data() + at); any != 0) return at + static_cast<size_t>(__builtin_ctz(any));
   }
   return at;
 }
@@ -73,7 +64,7 @@ size_t NextPair(Bytes bytes, size_t at) {
 #if defined(__x86_64__)
   if (HasAvx2()) at = PassOver(bytes, at);
 #endif
-  while (at + 1 < bytes.size() && ClassesAt(bytes.data() + at) == 0) at++;
+  while (at + 1 < bytes.size() && kPairs.At(bytes.data() + at) == 0) at++;
   return at;
 }
 
@@ -90,7 +81,7 @@ bool IsAt(Bytes bytes, size_t at, const Sign& sign) {
 std::optional<Mark> Finder::Next() {
   while ((next_ = NextPair(bytes_, next_)) + 1 < bytes_.size()) {
     const size_t at = next_++;
-    const unsigned classes = ClassesAt(bytes_.data() + at);
+    const unsigned classes = kPairs.At(bytes_.data() + at);
     for (size_t one = 0; one < std::size(kSigns); one++) {
       if ((classes >> one & 1) == 0) continue;
       for (const Sign& sign : kSigns[one]) {

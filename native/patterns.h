@@ -15,6 +15,8 @@ namespace sluice::patterns {
 constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 // The bit by which capital letters differ from others.
 constexpr uint8_t kCase = 0x20;
+// All letters have it.
+constexpr uint8_t kLetter = 0x40;
 
 // A byte of which some bits are known, or bytes of which none is.
 struct Item {
@@ -26,7 +28,7 @@ struct Item {
   bool is_byte = true;
 
   // But for the case of letters.
-  bool is_known() const { return is_byte && (mask | kCase) == 0xff; }
+  bool is_known() const { return is_byte && (mask == 0xff || ((mask | kCase) == 0xff && (value & kLetter) != 0)); }
 };
 
 // In bytes, at most.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A filter over windows of four bytes, one over windows of two, and a comparison of what passes them.
+// A filter of places at which something may begin (places.h), and a comparison of what passes it.
 #include "stretches.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -21,17 +22,10 @@ using patterns::LengthOf;
 using patterns::Part;
 
 constexpr size_t kWord = sizeof(uint64_t);
-constexpr size_t kLong = 4;
-constexpr size_t kShort = 2;
 // Of the four bytes, in bits and twice: below it they are in too many contents.
 constexpr uint32_t kRare = 28;
 // Of eight bytes, in bits.
 constexpr uint32_t kRareEnough = 40;
-// What a byte of the filter says of hashes, and of pairs.
-constexpr uint8_t kLongHas = 1;
-constexpr uint8_t kShortHas = 2;
-// The filter has a byte for each pair, and for as many bits of hashes.
-constexpr int kFilterBits = 16;
 // With more of them too many bytes pass it.
 constexpr size_t kWindowsMost = 2048;
 // A part with nothing rare in it, so close behind the one before, is looked for together with that one.
@@ -56,45 +50,23 @@ uint64_t LastWord(std::span<const uint8_t> bytes) {
   return WordAt(padded);
 }
 
-// Of the first four bytes, whatever the case of letters.
-uint32_t HashOfLong(uint64_t word) {
-  constexpr uint32_t kCases = 0x20202020;
-  constexpr uint32_t kMultiplier = 0x9E3779B1;
-  return (static_cast<uint32_t>(word) | kCases) * kMultiplier;
-}
-
-uint32_t PairOf(uint64_t word) { return word & 0xffff; }
-
-int HasAt(const uint8_t* filter, const uint8_t* bytes) {
-  const uint64_t word = WordAt(bytes);
-  return (filter[HashOfLong(word) >> (32 - kFilterBits)] & kLongHas) | (filter[PairOf(word)] & kShortHas);
-}
-
-// So many bytes are looked at together.
-constexpr size_t kAtOnce = 4;
-// Where the first of them pass the filter, counted from `at` on; `end` or behind it: none do. A function of its own keeps all in registers.
-[[gnu::noinline]] size_t NextThatPasses(const uint8_t* filter, const uint8_t* bytes, size_t at, size_t end) {
-  while (at < end) {
-    int has = 0;
-    for (size_t one = 0; one < kAtOnce; one++) has |= HasAt(filter, bytes + at + one);
-    if (has != 0) break;
-    at += kAtOnce;
-  }
-  return at;
-}
-
 // Where a part is looked for.
 struct Best {
   size_t at = 0;
-  // Bytes in a row by which it is looked for: four or two; 0: fewer are known.
+  // Bytes in a row by which it is looked for, two to four; 0: fewer are known.
   size_t known = 0;
   uint32_t rarity = 0;
+  // The one before them is known as well, and so the filter knows all of a row wherever it stands.
+  bool has_former = false;
+
+  bool is_strong() const { return known > places::kPair && rarity >= kRare; }
+  auto worth() const { return std::tuple(is_strong(), known, has_former, rarity); }
 };
 
 size_t KnownAt(const std::vector<Item>& items, size_t at) {
   size_t known = 0;
-  while (known < kLong && at + known < items.size() && items[at + known].is_known()) known++;
-  return known == kLong ? kLong : known >= kShort ? kShort : 0;
+  while (known < places::kRow && at + known < items.size() && items[at + known].is_known()) known++;
+  return known >= places::kPair ? known : 0;
 }
 
 uint32_t RarityAt(const std::vector<Item>& items, size_t at, size_t known) {
@@ -112,9 +84,9 @@ Best BestOf(const std::vector<Item>& items, size_t begin, size_t end) {
   Best best;
   for (size_t at = begin; at < end; at++) {
     const size_t known = KnownAt(items, at);
-    if (known == 0 || known < best.known) continue;
-    const uint32_t rarity = RarityAt(items, at, known);
-    if (known > best.known || rarity > best.rarity) best = {at, known, rarity};
+    if (known == 0) continue;
+    const Best one{at, known, RarityAt(items, at, known), known == places::kRow && at > begin && items[at - 1].is_known()};
+    if (one.worth() > best.worth()) best = one;
   }
   return best;
 }
@@ -145,7 +117,7 @@ std::pair<uint64_t, uint64_t> WordOf(const std::vector<Item>& items, size_t at) 
 // So many bytes before these the eight begin of which the most bits are known.
 uint32_t LeadOf(const std::vector<Item>& items, size_t at) {
   uint32_t best = 0;
-  for (uint32_t lead = 1; lead <= kLong && lead <= at && items[at - lead].is_byte; lead++) {
+  for (uint32_t lead = 1; lead <= places::kRow && lead <= at && items[at - lead].is_byte; lead++) {
     const auto bits = [&](uint32_t one) { return std::popcount(WordOf(items, at - one).second); };
     if (bits(lead) > bits(best)) best = lead;
   }
@@ -188,7 +160,7 @@ bool Finder::AddParts(const std::vector<Part>& parts, const Signature& signature
   // What is weak and close behind the part before it is looked for with that one.
   const auto is_with_former = [&](size_t index) {
     if (parts[index].is_uneven() || parts[index].gap > kCloseMost) return false;
-    return places[index].empty() || places[index].front().known < kLong || places[index].front().rarity < kRare;
+    return places[index].empty() || places[index].front().known < places::kRow || places[index].front().rarity < kRare;
   };
   for (size_t index = 0; index < parts.size();) {
     const std::vector<Item>& items = parts[index].items;
@@ -211,10 +183,9 @@ bool Finder::AddParts(const std::vector<Part>& parts, const Signature& signature
       if (behind > 0) reach_ = std::max(reach_, window.after + kAround);
       if (offset.is_fixed()) {
         fixed_.push_back(window);
-      } else if (best.known == kLong) {
-        long_.Add(window);
       } else {
-        AddShort(window);
+        filter_.Add(items, best.at, best.known);
+        (best.known == places::kRow ? long_ : short_).Add(window);
       }
     }
   }
@@ -225,8 +196,8 @@ Finder::Window Finder::WindowAt(const std::vector<Item>& items, size_t at) {
   Window window{};
   window.before = LengthOf(std::span(items).first(at));
   window.after = LengthOf(std::span(items).subspan(at));
-  window.key = static_cast<uint32_t>(WordOf(items, at).first);
   window.lead = LeadOf(items, at);
+  window.key = static_cast<uint32_t>(WordOf(items, at).first);
   std::tie(window.value, window.mask) = WordOf(items, at - window.lead);
   window.more = kNoMore;
   if (RarityAt(items, at - window.lead, 0) < kRareEnough) CompareMore(window, items, at);
@@ -246,28 +217,14 @@ void Finder::CompareMore(Window& window, const std::vector<Item>& items, size_t 
   more_.emplace_back(items.begin() + begin, items.begin() + end);
 }
 
-// One for each case of its first two bytes, since those are compared as they are.
-void Finder::AddShort(const Window& window) {
-  constexpr uint64_t kFirst = patterns::kCase;
-  constexpr uint64_t kSecond = kFirst << 8;
-  for (const uint64_t cases : {uint64_t{0}, kFirst, kSecond, kFirst | kSecond}) {
-    const uint64_t known = window.mask >> (8 * window.lead);
-    if ((known & cases) != 0) continue;
-    Window one = window;
-    one.key |= cases;
-    short_.Add(one);
-  }
-}
-
-template <typename Hash>
-void Finder::Table::Finish(Hash hash_of) {
+void Finder::Table::Finish() {
+  for (Window& window : windows_) window.key = KeyOf(window.key);
   begins_.resize(std::bit_ceil(2 * windows_.size() + 1) + 1);
-  const auto place_of = [&](const Window& window) { return PlaceOf(hash_of(window.key)); };
   // What lies in the same contents is met once.
   const auto key = [](const Window& one) { return std::tie(one.key, one.value, one.mask, one.lead, one.more, one.type, one.first, one.last); };
   std::sort(windows_.begin(), windows_.end(), [&](const Window& one, const Window& other) {
-    const uint64_t place = place_of(one);
-    const uint64_t other_place = place_of(other);
+    const size_t place = PlaceOf(one.key);
+    const size_t other_place = PlaceOf(other.key);
     return place != other_place ? place < other_place : key(one) < key(other);
   });
   size_t kept = 0;
@@ -283,27 +240,31 @@ void Finder::Table::Finish(Hash hash_of) {
   }
   windows_.resize(kept);
   windows_.shrink_to_fit();
-  for (const Window& window : windows_) begins_[place_of(window) + 1]++;
+  for (const Window& window : windows_) {
+    keys_.push_back(window.key);
+    begins_[PlaceOf(window.key) + 1]++;
+  }
   std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
 }
 
 template <typename Met>
-void Finder::Table::Each(uint32_t hash, Met met) const {
-  const size_t place = PlaceOf(hash);
-  for (uint32_t one = begins_[place]; one < begins_[place + 1]; one++) met(windows_[one]);
+void Finder::Table::Each(uint64_t word, Met met) const {
+  const uint32_t key = KeyOf(word);
+  const size_t place = PlaceOf(key);
+  for (uint32_t one = begins_[place]; one < begins_[place + 1]; one++) {
+    if (keys_[one] == key) met(windows_[one]);
+  }
 }
 
 void Finder::Finish() {
-  long_.Finish(HashOfLong);
-  short_.Finish(PairOf);
+  long_.Finish();
+  short_.Finish();
   if (!is_able_ || long_.windows().size() > kWindowsMost) {
     *this = Finder();
     is_able_ = false;
     return;
   }
-  filter_.resize(1ULL << kFilterBits);
-  for (const Window& window : long_.windows()) filter_[HashOfLong(window.key) >> (32 - kFilterBits)] |= kLongHas;
-  for (const Window& window : short_.windows()) filter_[PairOf(window.key)] |= kShortHas;
+  filter_.Finish();
   for (const auto* table : {&long_, &short_}) {
     for (const Window& window : table->windows()) {
       if ((window.value & window.mask) == 0) in_zeros_.push_back(window);
@@ -324,8 +285,7 @@ class Finder::Search {
       if (window.first < offset_ || at >= bytes_.size()) continue;
       Compare(window, at, LastWord(bytes_.subspan(at)));
     }
-    size_t at = Skim();
-    for (; at < bytes_.size() && is_worth_it_; at++) Meet(at, kLongHas | kShortHas);
+    Skim();
     return is_worth_it_;
   }
 
@@ -342,33 +302,51 @@ class Finder::Search {
     type_ = type;
   }
 
-  // Up to the last bytes. Returns where it has ended.
-  size_t Skim() {
-    const uint8_t* bytes = bytes_.data();
-    const uint8_t* filter = finder_.filter_.data();
-    const size_t end = bytes_.size() < kWord + kAtOnce ? 0 : bytes_.size() - kWord - kAtOnce;
+  void Skim() {
     size_t at = 0;
-    while (is_worth_it_) {
-      at = NextThatPasses(filter, bytes, at, end);
-      if (at >= end) break;
-      for (const size_t next = at + kAtOnce; at < next; at++) {
-        const int has = HasAt(filter, bytes + at);
-        if (has != 0) Meet(at, has);
-      }
+    while (is_worth_it_ && bytes_.size() - at >= places::kAtOnce + places::kBehind) {
+      const size_t size = std::min((bytes_.size() - at - places::kBehind) / places::kAtOnce * places::kAtOnce, places::kMost);
+      MeetAll(bytes_.data() + at, at, size);
+      at += size;
     }
-    return at;
+    // What is too short to be looked at in place.
+    if (!is_worth_it_) return;
+    uint8_t last[2 * places::kAtOnce + places::kBehind] = {};
+    std::memcpy(last, bytes_.data() + at, bytes_.size() - at);
+    MeetAll(last, at, 2 * places::kAtOnce);
   }
 
-  void Meet(size_t at, int has) {
+  // Of all that are at `bytes`, where the content goes on at `begin`.
+  void MeetAll(const uint8_t* bytes, size_t begin, size_t size) {
+    std::array<uint32_t, places::kMost / places::kAtOnce> places;
+    finder_.filter_.Look(bytes, size, places.data());
+    for (size_t at = begin; at < begin + size && at < bytes_.size(); at += places::kAtOnce) {
+      uint32_t here = places[(at - begin) / places::kAtOnce];
+      if (here == 0 || (finder_.in_zeros_.empty() && IsInZeros(at))) continue;
+      for (; here != 0; here &= here - 1) {
+        const size_t place = at + static_cast<size_t>(std::countr_zero(here));
+        if (place < bytes_.size()) Meet(place);
+      }
+    }
+  }
+
+  // All that is looked at together.
+  bool IsInZeros(size_t from) const {
+    constexpr uint8_t kZeros[places::kRow + places::kAtOnce + kWord] = {};
+    if (from < places::kRow || bytes_.size() - from + places::kRow < sizeof kZeros) return false;
+    return std::memcmp(bytes_.data() + from - places::kRow, kZeros, sizeof kZeros) == 0;
+  }
+
+  void Meet(size_t at) {
     const uint64_t word = WordFrom(at);
     const auto compare = [&](const Window& window) { Compare(window, at, word); };
     // All that is compared are zeros.
-    if (word == 0 && at >= kLong && WordFrom(at - kLong) == 0) {
+    if (word == 0 && at >= places::kRow && WordFrom(at - places::kRow) == 0) {
       std::for_each(finder_.in_zeros_.begin(), finder_.in_zeros_.end(), compare);
       return;
     }
-    if ((has & kLongHas) != 0) finder_.long_.Each(HashOfLong(word), compare);
-    if ((has & kShortHas) != 0) finder_.short_.Each(PairOf(word), compare);
+    finder_.long_.Each(word, compare);
+    finder_.short_.Each(word, compare);
   }
 
   void Compare(const Window& window, uint64_t at, uint64_t word) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "patterns.h"
+#include "places.h"
 
 namespace sluice::stretches {
 
@@ -70,21 +71,28 @@ class Finder {
     uint32_t last;
   };
 
-  // Windows by the hash of their first bytes.
+  // Windows by their first bytes.
   class Table {
    public:
+    // So many of them.
+    explicit Table(size_t bytes) : mask_(static_cast<uint32_t>((uint64_t{1} << (8 * bytes)) - 1)) {}
     void Add(const Window& window) { windows_.push_back(window); }
     const std::vector<Window>& windows() const { return windows_; }
-    // `hash_of`: of the first bytes of a window.
-    template <typename Hash>
-    void Finish(Hash hash_of);
+    void Finish();
     template <typename Met>
-    void Each(uint32_t hash, Met met) const;
+    void Each(uint64_t word, Met met) const;
 
    private:
-    size_t PlaceOf(uint32_t hash) const { return (hash ^ hash >> 16) & (begins_.size() - 2); }
+    uint32_t KeyOf(uint64_t word) const { return static_cast<uint32_t>(places::Folded(word)) & mask_; }
+    size_t PlaceOf(uint32_t key) const {
+      const uint32_t hash = places::HashOf(key);
+      return (hash ^ hash >> 16) & (begins_.size() - 2);
+    }
+    uint32_t mask_;
     // In the order of their places in `begins_`, which has one more.
     std::vector<Window> windows_;
+    // Of each one.
+    std::vector<uint32_t> keys_;
     std::vector<uint32_t> begins_;
   };
   class Search;
@@ -92,20 +100,19 @@ class Finder {
   bool AddParts(const std::vector<patterns::Part>& parts, const Signature& signature);
   Window WindowAt(const std::vector<patterns::Item>& items, size_t at);
   void CompareMore(Window& window, const std::vector<patterns::Item>& items, size_t at);
-  void AddShort(const Window& window);
 
   // False as soon as there is a signature of which nothing is known.
   bool is_able_ = true;
   static constexpr uint32_t kNoMore = ~0U;
   std::vector<std::vector<patterns::Item>> more_;
-  Table long_;
-  Table short_;
+  Table long_{places::kRow};
+  Table short_{places::kPair};
   // Those of both that lie in zeros, of which there are long runs in programs.
   std::vector<Window> in_zeros_;
   // Those of one place of the content.
   std::vector<Window> fixed_;
-  // Whether a window has the pair of this number, or the hash whose highest bits it is.
-  std::vector<uint8_t> filter_;
+  // Where they may begin.
+  places::Filter filter_;
   // Of windows with more parts: bytes from the first one to the end, at most, and the types that they tell.
   uint32_t reach_ = 0;
   std::set<uint16_t> types_behind_;
