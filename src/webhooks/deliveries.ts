@@ -84,8 +84,11 @@ function leases(sql: Sql) {
         UPDATE webhooks h SET leased_until = now() + ${LEASE}::interval FROM due WHERE h.id = due.id
         RETURNING h.id, h.user_id AS "userId", h.url, h.failing_since IS NOT NULL AS "isFailing"`;
     },
+    /** Not of those that were released meanwhile: nobody would send to them until the lease is over. */
     async renew(webhookIds: readonly string[]): Promise<void> {
-      await sql`UPDATE webhooks SET leased_until = now() + ${LEASE}::interval WHERE id = ANY(${[...webhookIds]}::uuid[])`;
+      await sql`
+        UPDATE webhooks SET leased_until = now() + ${LEASE}::interval
+        WHERE id = ANY(${[...webhookIds]}::uuid[]) AND leased_until > '-infinity'`;
     },
     /**
      * What is due at the endpoint: of each scan the first that is not over. `IS TRUE` and `OFFSET 0` leave the planner the index of a scan's deliveries alone: until the

@@ -101,9 +101,9 @@ export class Outbox {
         const failing = [...this.#running.values()].filter(({ isFailing }) => isFailing).length;
         const others = this.#running.size - failing;
         const { deliveries } = this.#options;
-        const well = await deliveries.lease(ENDPOINTS_AT_ONCE - others, false);
-        const ill = await deliveries.lease(FAILING_AT_ONCE - failing, true);
-        for (const leased of [...well, ...ill]) this.#begin(leased);
+        // Each as soon as it is leased: what goes wrong with the second question leaves none of the first without a sender.
+        for (const leased of await deliveries.lease(ENDPOINTS_AT_ONCE - others, false)) this.#begin(leased);
+        for (const leased of await deliveries.lease(FAILING_AT_ONCE - failing, true)) this.#begin(leased);
       } catch (error) {
         this.#tellOf(error);
       }

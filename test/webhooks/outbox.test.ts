@@ -218,6 +218,44 @@ onEachStore(async (t, store) => {
     },
   );
 
+  t.test(
+    'a webhook that was let go has no lease: of a renewal that comes late, nor since the other question fails',
+    async (t) => {
+      const user = await makeUser(parts);
+      const id = await makeEndpoint(parts, user, 'http://free.example/');
+      await put(parts, user, id, 1);
+      const isLeased = async (): Promise<boolean> =>
+        (await deliveries.lease(1_000, false)).some((each) => each.id === id);
+      t.ok(await isLeased());
+      await deliveries.renew([id]);
+      await deliveries.release(id);
+      await deliveries.renew([id]);
+      t.ok(await isLeased(), 'what comes next does not wait until a lease of nobody is over');
+      t.notOk(await isLeased(), 'one lease at a time');
+      await sql`UPDATE webhooks SET leased_until = '-infinity'`;
+      const sent: string[] = [];
+      const problems: string[] = [];
+      const ofOneQuestion = {
+        ...deliveries,
+        async lease(count: number, isFailing: boolean) {
+          if (isFailing) throw new Failure('unavailable', 'the store is busy');
+          return await deliveries.lease(count, isFailing);
+        },
+      };
+      const posts = {
+        async send(url: string) {
+          sent.push(url);
+          return 200;
+        },
+      };
+      const onProblem = (problem: string): void => void problems.push(problem);
+      const sender = send({ ...parts, deliveries: ofOneQuestion }, posts, [], { onProblem });
+      t.teardown(() => sender.stop());
+      sender.hurry();
+      await until(() => sent.includes('http://free.example/') && problems.length > 0);
+    },
+  );
+
   t.test('what is due is found among few rows, also when the database expects that nothing waits', async (t) => {
     const target = await store.target(t);
     const parts = partsOf(await open(t, target));
