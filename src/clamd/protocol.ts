@@ -6,6 +6,8 @@ import { CLAMD_COMMAND_BYTES, PARSED_AT_ONCE } from '../limits.js';
 const NEW_ONLY = ['VERSIONCOMMANDS', 'STATS', 'IDSESSION', 'INSTREAM', 'END'] as const;
 const EITHER = ['PING', 'VERSION', 'RELOAD', 'SHUTDOWN', 'QUIT', 'FILDES', 'DETSTATS', 'DETSTATSCLEAR'] as const;
 const WITH_PATH = ['SCAN', 'CONTSCAN', 'MULTISCAN', 'ALLMATCHSCAN'] as const;
+/** Of these, what may begin with `n` or `z` only. */
+const NEW_ONLY_WITH_PATH: string = 'ALLMATCHSCAN';
 
 type Word = (typeof NEW_ONLY)[number] | (typeof EITHER)[number];
 type Delimiter = '\n' | '\0';
@@ -34,7 +36,8 @@ function commandOf(line: string, delimiter: Delimiter, isOld: boolean): Command 
   if (kind !== undefined) return { kind, delimiter, isOld };
   const word = WITH_PATH.find((each) => line.length > each.length && line.startsWith(each));
   // As clamd: whatever stands behind the word counts as its blank.
-  if (word !== undefined) return { kind: 'path', word, path: line.slice(word.length + 1), delimiter, isOld };
+  const isKnown = word !== undefined && !(isOld && word === NEW_ONLY_WITH_PATH);
+  if (isKnown) return { kind: 'path', word, path: line.slice(word.length + 1), delimiter, isOld };
   return { kind: 'unknown', delimiter, isOld };
 }
 

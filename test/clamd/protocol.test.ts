@@ -53,6 +53,19 @@ t.test('the longest path that Linux has fits', async (t) => {
   t.match(heard([Buffer.from(`zALLMATCHSCAN ${path}\0`)])[0], path);
 });
 
+t.test(
+  'ALLMATCHSCAN begins with n or z, as the commands of sessions do: without them clamd does not know it',
+  async (t) => {
+    for (const word of ['ALLMATCHSCAN /a', 'VERSIONCOMMANDS']) {
+      t.match(heard([Buffer.from(`${word}\n`)])[0], /unknown/, word);
+      t.notMatch(heard([Buffer.from(`n${word}\n`)])[0], /unknown/, word);
+    }
+    for (const word of ['SCAN /a', 'CONTSCAN /a', 'MULTISCAN /a']) {
+      t.match(heard([Buffer.from(`${word}\n`)])[0], /path/, word);
+    }
+  },
+);
+
 t.test('bytes that are no commands end in unknown ones, never in an exception', async (t) => {
   let lines = 0;
   const random = wholeNumbers(7);
