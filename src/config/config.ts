@@ -268,7 +268,9 @@ function checkPurposes({ settings, isSet, isWrong, problems }: Read): void {
 function checkPorts({ settings, problems }: Read): void {
   const { adminPort, processes } = settings;
   const admin = Array.from({ length: processes === 'auto' ? 1 : processes }, (_, index) => adminPort + index);
-  const used = adminPort === 0 ? new Map<number, string>() : new Map(admin.map((port) => [port, 'ADMIN_PORT']));
+  const nameOf = (port: number): string =>
+    port === adminPort ? 'ADMIN_PORT' : `a process: each has one for its metrics, from ADMIN_PORT (${adminPort}) on`;
+  const used = adminPort === 0 ? new Map<number, string>() : new Map(admin.map((port) => [port, nameOf(port)]));
   for (const name of ['port', 'clamdPort', 'icapPort'] as const) {
     const port = settings[name];
     if (port === null || port === 0) continue;

@@ -216,7 +216,7 @@ t.test('the words are our own, and a variable that has no effect is a mistake', 
   t.strictSame(problemsOf({ PORT: '9090' }), ['PORT must not be the port of ADMIN_PORT']);
   const ports = { PORT: '81', ADMIN_PORT: '80', PROCESSES: '2', REDIS_URL: 'redis://127.0.0.1', ICAP_PORT: '81' };
   t.strictSame(problemsOf({ ...ports, ICAP_ACCOUNT: 'icap@example.com' }), [
-    'PORT must not be the port of ADMIN_PORT',
+    'PORT must not be the port of a process: each has one for its metrics, from ADMIN_PORT (80) on',
     'ICAP_PORT must not be the port of PORT',
   ]);
   t.strictSame(problemsOf({ PORT: '0', ADMIN_PORT: '0' }), [], 'free ones differ');
