@@ -219,11 +219,14 @@ function errorContent(codes: readonly ErrorCode[]): object {
   return { 'application/json': { schema: { $ref: '#/components/schemas/ApiError' }, examples } };
 }
 
+/** Every 429 and 503 has it. */
+export const retryAfter: Headers = {
+  'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } },
+};
+
 /** What the rows have by themselves: a 401 says how to come in, others when to come again. */
 function rowHeaders(codes: readonly ErrorCode[], status: number): Headers {
-  if (status === 429 || status === 503) {
-    return { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } } };
-  }
+  if (status === 429 || status === 503) return retryAfter;
   if (codes.includes('contentEncoded')) {
     const description = 'With a request that has a Content-Encoding: what may be sent.';
     return { 'Accept-Encoding': { description, schema: { type: 'string', const: 'identity' } } };

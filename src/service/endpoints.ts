@@ -9,7 +9,7 @@ import { Failure } from '../errors.js';
 import type { HistoryState } from '../history/history.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply } from '../http/json.js';
-import { jsonAnswer, type Operation, openApiDocument } from '../http/openapi.js';
+import { jsonAnswer, type Operation, openApiDocument, retryAfter } from '../http/openapi.js';
 import { type PathParameters, type Route, route } from '../http/router.js';
 import { fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';
 import type { Reply } from '../http/wire.js';
@@ -74,7 +74,10 @@ function operation(summary: string, answer: z.ZodType, responses: Readonly<Recor
     tag: 'operations',
     who: 'anybody',
     responses: Object.fromEntries(
-      Object.entries(responses).map(([status, description]) => [status, jsonAnswer(description, answer)]),
+      Object.entries(responses).map(([status, description]) => {
+        const described = jsonAnswer(description, answer);
+        return [status, status === '503' ? { ...described, headers: retryAfter } : described];
+      }),
     ),
     errors: [],
   };

@@ -164,6 +164,17 @@ t.test('the OpenAPI document', async (t) => {
     }
   });
 
+  t.test('each 429 and 503 says when to come again', async (t) => {
+    for (const [path, operations] of Object.entries(document.paths)) {
+      for (const [method, { responses }] of Object.entries(operations)) {
+        for (const status of ['429', '503']) {
+          const { headers } = responses[status] ?? { headers: { 'Retry-After': true } };
+          t.ok(headers?.['Retry-After'], `${method} ${path} ${status}`);
+        }
+      }
+    }
+  });
+
   t.test('every request above is of an operation that there is', async (t) => {
     const known = Object.entries(document.paths).flatMap(([path, operations]) =>
       Object.keys(operations).map((method) => `${method} ${path}`),
