@@ -1,5 +1,6 @@
 // Where the project's own files lie, relative to this one: everything that is read from disk at run time; and folders that are made, or gone.
 import { existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
+import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { codeOf } from './error-text.js';
@@ -35,6 +36,9 @@ export const programDataDirectory = fromRoot('data');
 /** Made when there is none, and left out where it can't be. */
 export const compileCacheDirectory = fromRoot('dist/.compiled');
 
+/** Below the data folder: the journal of the history. */
+export const JOURNAL_FOLDER = 'journal';
+
 /** Closed to others, unless `mode` says otherwise. One that is there stays as it is. */
 export function makeFolder(path: string, mode = 0o700): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
@@ -47,6 +51,24 @@ export function makeFolder(path: string, mode = 0o700): void {
     if (codeOf(error) !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
   }
 }
+
+/**
+ * The same for what must not wait for a disk. `mkdir` of Node with `recursive` never ends where a folder is there and takes no other, as /proc:
+ * it keeps a thread busy for good.
+ */
+export async function makeFolderAsync(path: string): Promise<void> {
+  const above = dirname(path);
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return;
+    if (codeOf(error) !== 'ENOENT' || above === path || (await isThere(above))) throw error;
+    await makeFolderAsync(above);
+    await mkdir(path, { mode: 0o700 });
+  }
+}
+
+const isThere = async (path: string): Promise<boolean> => (await stat(path).catch(() => null)) !== null;
 
 /** The path itself, not what a link leads to. Where that can't be found out, it counts as there. */
 export function isGone(path: string): boolean {

@@ -4,8 +4,9 @@ import { createShares } from '../door.js';
 import { canShareListener, giveUp, openListener } from '../http/connections.js';
 import { CLAMD_FILE_SYSTEMS, CLAMD_FILE_THREADS } from '../limits.js';
 import { createLog, type Log } from '../log.js';
-import { mainPath } from '../paths.js';
+import { JOURNAL_FOLDER, mainPath } from '../paths.js';
 import { openPlaces, type Places } from '../service/places.js';
+import { makeDataDirectory } from '../store/data-lock.js';
 import { systemProgram } from '../store/embedded/account.js';
 import { createSuspects, createUpdater, type KeptStore, keepStore, UPDATE_EVERY_MS } from '../supervisor/kept.js';
 import { fewRights, setCoreDumps, watchTerminal } from '../supervisor/own-process.js';
@@ -84,6 +85,7 @@ async function superviseOn(
   const { listener } = sockets;
   const config = { ...wanted, processes: countProcesses(wanted, listener !== null, log) };
   if (config.databaseUrl !== null) {
+    makeDataDirectory(config.dataDirectory, JOURNAL_FOLDER);
     leaveFile();
     return isStopped() ? EXIT_CLEAN : await superviseWith(config, log, { ...sockets, store: null });
   }

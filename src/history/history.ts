@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
+import { JOURNAL_FOLDER } from '../paths.js';
 import type { Sql } from '../store/postgres.js';
 import { endsWithin, within, withinOr } from '../waiting/within.js';
 import { wireDay } from '../wire-text.js';
@@ -37,7 +38,7 @@ const LOGGED_FAILURES = 20;
 export async function startHistory(options: HistoryOptions) {
   const { sql, log } = options;
   const journal = await openJournal({
-    directory: join(options.dataDirectory, 'journal'),
+    directory: join(options.dataDirectory, JOURNAL_FOLDER),
     limitBytes: options.journalLimitBytes,
     onDamage: (damage) =>
       log.error(damage, 'the history journal is damaged; what is whole is kept, the file is put aside'),

@@ -1,12 +1,12 @@
 // One segment file of the journal: appended to by its owner, read from its start as far as it can be. Its records have length and checksum before them, so that what was cut off or damaged is seen and the rest is read.
 // Files that can't be read are put aside.
 import { close, ftruncate, open, readdirSync, write, writeSync } from 'node:fs';
-import { mkdir, open as openFile, rename, stat } from 'node:fs/promises';
+import { open as openFile, rename, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { codeOf } from '../error-text.js';
-import { isGone } from '../paths.js';
+import { isGone, makeFolderAsync } from '../paths.js';
 
 const openForWriting = promisify(open);
 const writeTo = promisify(write);
@@ -253,7 +253,7 @@ export function createDamagedFiles(directory: string) {
     /** Moves it beside; where that fails it stays and is known to be damaged. Rejects with why. One that is gone is done with. */
     async putAside(path: string): Promise<void> {
       try {
-        await mkdir(folder, { recursive: true, mode: 0o700 });
+        await makeFolderAsync(folder);
         await rename(path, join(folder, `${basename(dirname(path))}-${basename(path)}`));
         noted.delete(path);
       } catch (error) {

@@ -2,7 +2,7 @@
 // kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, closeSync, openSync, readdirSync, rmSync } from 'node:fs';
+import { accessSync, chmodSync, closeSync, constants, openSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -12,12 +12,29 @@ import { isGone, makeFolder } from '../paths.js';
 import { createRounds } from '../waiting/limiter.js';
 import { StoreError, StoreInUse } from './store-error.js';
 
+/** Below the data folder. */
+export const LOCK_FOLDER = 'open';
 /** PID.SUFFIX.sock: the suffix is unique, so a claim's name never comes back. */
 const CLAIM = /^(\d+)\.([A-Za-z0-9]+)\.sock$/;
 /** Starters at the same moment see each other and step back; each tries again after a time of its own. */
 const ATTEMPTS = 4;
 const STEP_BACK_MIN_MS = 20;
 const STEP_BACK_MAX_MS = 120;
+
+/**
+ * Makes it where it isn't there, and the folder `below` in it, since rights alone don't say that it can be written: below /proc root has all of them.
+ * Throws a StoreError.
+ */
+export function makeDataDirectory(dataDirectory: string, below: string): void {
+  try {
+    makeFolder(join(dataDirectory, below));
+    accessSync(dataDirectory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new StoreError(`The data directory ${dataDirectory} can't be written: ${messageOfError(error)}`, {
+      cause: error,
+    });
+  }
+}
 
 /** Acts once. */
 export type Release = () => Promise<void>;
@@ -75,7 +92,7 @@ async function lockOrThrow(dataDirectory: string): Promise<HeldLock> {
 
 /** Tries once. The suffix is letters and digits that no other claim has ever had. Throws a StoreError when it can't tell. */
 export async function tryLock(directory: string, suffix: string): Promise<Lock> {
-  const folder = join(directory, 'open');
+  const folder = join(directory, LOCK_FOLDER);
   makeFolder(folder);
   chmodSync(folder, 0o700);
   const mine = `${process.pid}.${suffix}.sock`;

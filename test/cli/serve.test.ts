@@ -215,6 +215,17 @@ t.test('a supervisor that is killed takes the server with it: the port and the d
   await listening(serve(t, { PORT: String(port) }));
 });
 
+t.test('a data folder that takes nothing ends it with 69 and its name, with either database', async (t) => {
+  for (const DATA_DIR of ['/proc/none', '/proc', '/dev/null']) {
+    for (const env of [{ DATA_DIR }, { DATA_DIR, DATABASE_URL: 'postgres://127.0.0.1:1/none' }]) {
+      const { code, stdout } = await serve(t, env).ended;
+      t.equal(code, 69);
+      t.match(stdout, `"The data directory ${DATA_DIR} can't be written: E`);
+      t.notMatch(stdout, 'restarting');
+    }
+  }
+});
+
 t.test('a port in use ends it with 69 and the reason, without a restart', async (t) => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));

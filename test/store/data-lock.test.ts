@@ -1,10 +1,10 @@
 // The lock on a folder, given back.
 import { execFileSync } from 'node:child_process';
-import { closeSync, fstatSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { isGone } from '../../src/paths.js';
+import { isGone, makeFolderAsync } from '../../src/paths.js';
 import { lockDataDirectory, tryLock } from '../../src/store/data-lock.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
@@ -19,6 +19,20 @@ t.test('a lock that is given back twice closes nothing of others', async (t) => 
   await release();
   for (const descriptor of others) t.doesNotThrow(() => fstatSync(descriptor), `${descriptor} is open`);
   others.forEach(closeSync);
+});
+
+t.test('folders are made, and where there can be none that is said', async (t) => {
+  const directory = temporaryFolder(t);
+  const folder = join(directory, 'a', 'b');
+  await makeFolderAsync(folder);
+  await makeFolderAsync(folder);
+  t.equal(statSync(folder).mode & 0o777, 0o700);
+  // Root has all rights there; the other one is a link to nothing.
+  symlinkSync(join(directory, 'none'), join(directory, 'link'));
+  for (const path of ['/proc/none', '/proc/none/below', '/proc/self/fd/none', join(directory, 'link', 'below')]) {
+    await t.rejects(makeFolderAsync(path), { code: 'ENOENT' }, path);
+  }
+  await t.rejects(makeFolderAsync('/dev/null/below'), { code: 'ENOTDIR' });
 });
 
 t.test('a lock whose folder somebody removes is made anew, and nobody else gets the directory', async (t) => {

@@ -3,10 +3,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
-  accessSync,
   chmodSync,
   closeSync,
-  constants,
   existsSync,
   mkdirSync,
   openSync,
@@ -21,7 +19,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { codeOf, messageOfError } from '../../error-text.js';
 import { makeFolder } from '../../paths.js';
-import { lockDataDirectory } from '../data-lock.js';
+import { LOCK_FOLDER, lockDataDirectory, makeDataDirectory } from '../data-lock.js';
 import { StoreError, StoreInUse } from '../store-error.js';
 import { type DatabaseAccount, databaseAccount, giveTo } from './account.js';
 import {
@@ -157,10 +155,10 @@ function prepareDataDirectory(dataDirectory: string): void {
     const entries = readdirSync(dataDirectory);
     const isOurs = entries.length === 0 || entries.includes('postgres');
     if (isOurs && (statSync(dataDirectory).mode & SHARED) === 0) closeToOthers(dataDirectory);
-    accessSync(dataDirectory, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new StoreError(`The data directory ${dataDirectory} can't be written: ${messageOfError(error)}`);
   }
+  makeDataDirectory(dataDirectory, LOCK_FOLDER);
 }
 
 function closeToOthers(folder: string): void {

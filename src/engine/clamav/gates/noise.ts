@@ -1,6 +1,7 @@
 // What a server learns from contents that it looks at twice for nothing: windows of theirs, and of gates that no window tells of, the gates themselves.
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolderAsync } from '../../../paths.js';
 import { type GateStatistics, gateStatistics, windowCounts } from '../addon.js';
 import { gateOf } from './candidates.js';
 import { commonWindows, keepLearned, type Prior, readLearned, readPrior } from './prior.js';
@@ -95,7 +96,7 @@ async function keepNoise(directory: string, keys: readonly string[]): Promise<nu
   const known = await readNoise(directory);
   const fresh = keys.filter((key) => !known.has(key));
   if (fresh.length === 0) return 0;
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeFolderAsync(directory);
   const path = join(directory, NOISE_FILE);
   const draft = `${path}.${process.pid}`;
   await writeFile(draft, JSON.stringify([...known, ...fresh].slice(-NOISE_MAX)));

@@ -1,7 +1,8 @@
 // Makes the files of gates from the folders of signatures, once for each state of them, and keeps them in the data directory; for the thread that serves on a thread apart.
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
+import { makeFolderAsync } from '../../../paths.js';
 import { databaseFiles, fingerprint } from '../../databases.js';
 import type { GateFiles, LoadOptions } from '../addon.js';
 import { areFew, BODY_EXTENSIONS } from '../single-pass.js';
@@ -104,7 +105,7 @@ export async function prepareGates(
   const folder = folderOf(directory, state, learned);
   const known = await readManifest(folder);
   if (known !== null) return await used(known, folder, state);
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeFolderAsync(directory);
   const draft = await mkdtemp(join(directory, DRAFT));
   try {
     const found = await collect(directories);

@@ -1,10 +1,10 @@
 // How common bytes are in clean content: as it was counted once (bench/prior), which a server knows that has learned nothing, and as `sluice signatures
 // tune` and a server have learned it, which is kept in the data directory.
 import { createHash } from 'node:crypto';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { priorPath } from '../../../paths.js';
+import { makeFolderAsync, priorPath } from '../../../paths.js';
 import type { Gate } from './candidates.js';
 import {
   byteLengthOf,
@@ -392,7 +392,7 @@ export async function keepLearned(directory: string, found: Iterable<number>): P
   }
   const fresh = windows.size - known.length;
   if (fresh === 0) return 0;
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeFolderAsync(directory);
   const path = join(directory, LEARNED_FILE);
   const draft = `${path}.${process.pid}`;
   await writeFile(draft, Buffer.from(Float64Array.from(windows).buffer));
