@@ -9,6 +9,7 @@ import type { Exchange } from '../http/exchange.js';
 import type { EndedRequest } from '../http/server.js';
 import { type EventLog, seldom } from '../log.js';
 import type { EndedScan, ScanTraces, Stage, StageTimes } from '../scan/scan-facts.js';
+import { endsWithin } from '../waiting/within.js';
 import type { Add } from './parts.js';
 
 /** A stage that isn't named is no span: the admission goes on beside others. */
@@ -20,6 +21,8 @@ const spanNames: Readonly<Partial<Record<Stage, string>>> = {
   answered: 'answer',
 };
 const SERVER_ERROR = 500;
+/** At a stop, for the collector to take what waits. */
+const LAST_SPANS_MS = 2_000;
 
 /** Null: nobody has asked for any. Who gets them, which ones, and what they are called, is for the SDK's own variables (OTEL_...). */
 export async function openTraces(
@@ -57,8 +60,14 @@ export async function openTraces(
     return propagator.extract(api.ROOT_CONTEXT, { traceparent: parent }, api.defaultTextMapGetter);
   }
 
-  // Sends what waits, within the SDK's time.
-  add({ stop: () => provider.shutdown().catch(() => undefined) });
+  add({
+    /** Sends what waits. The SDK by itself goes on for 10 seconds where the collector doesn't answer. */
+    async stop() {
+      const isOver = await endsWithin(provider.shutdown(), LAST_SPANS_MS).catch(() => true);
+      if (!isOver)
+        log.warn({ afterMs: LAST_SPANS_MS }, 'the collector of traces has not answered: the last ones are not sent');
+    },
+  });
   return {
     ended(scan, times) {
       const endedMs = performance.now();

@@ -1,6 +1,6 @@
 // Traces: a real exporter of the official SDK sends them to a collector, and each scan has one tree of spans whose times fit together.
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import t from 'tap';
 import { z } from 'zod';
 import { API_KEY, startServer } from '../fixtures/server.js';
@@ -133,16 +133,31 @@ t.test('each scan is a tree of spans in the trace of its client', async (t) => {
   t.notMatch(JSON.stringify(spans), 'secret-name', 'nothing of names');
 });
 
-t.test('without a collector, and with one that is gone, scans are served', async (t) => {
-  const server = await startServer({
-    env: {
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
-      OTEL_BSP_SCHEDULE_DELAY: '50',
-      OTEL_EXPORTER_OTLP_TIMEOUT: '500',
-    },
-  });
-  t.teardown(() => server.stop('SIGKILL'));
-  t.equal((await upload(server.url, 'a')).status, 200);
-  await until(() => server.output().includes('traces are not sent'));
-  t.equal((await upload(server.url, 'b')).status, 200);
-});
+t.test(
+  'a collector that refuses, and then hangs, keeps nobody from scanning, and the service from no stop',
+  async (t) => {
+    const held: Socket[] = [];
+    let refuses = true;
+    const collector = createServer((request, response) => {
+      if (refuses) response.writeHead(400).end();
+      else held.push(request.socket);
+    });
+    await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve));
+    const { port } = collector.address() as AddressInfo;
+    t.teardown(() => {
+      collector.close();
+      for (const socket of held) socket.destroy();
+    });
+    const server = await startServer({
+      env: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, OTEL_BSP_SCHEDULE_DELAY: '50' },
+    });
+    t.teardown(() => server.stop('SIGKILL'));
+    t.equal((await upload(server.url, 'a')).status, 200);
+    await until(() => server.output().includes('traces are not sent'));
+    refuses = false;
+    t.equal((await upload(server.url, 'b')).status, 200);
+    await until(() => held.length > 0);
+    t.equal(await server.stop(), 0);
+    t.match(server.output(), '"the collector of traces has not answered: the last ones are not sent"');
+  },
+);
