@@ -18,6 +18,7 @@ import {
 } from '../engine/folders.js';
 import { loadSignatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
+import { askServer } from '../http/fetch.js';
 import { wireTime } from '../wire-text.js';
 import { counted, EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
@@ -39,7 +40,12 @@ export async function signaturesStatus({ json }: { readonly json: boolean }, env
     ? await describeDatabases((await Promise.all(directories.map(databaseFiles))).flat())
     : null;
   const gates = isWhole && config.hasGates ? await gateStatus(directories, join(config.dataDirectory, GATES)) : null;
-  const status = { folders, version: described?.signatureVersion ?? null, gates, server: await askServer(config) };
+  const status = {
+    folders,
+    version: described?.signatureVersion ?? null,
+    gates,
+    server: await servedSignatures(config),
+  };
   const daily = described === null ? null : dailyBuiltAt(described.files);
   const standing = createStandings(config.signatureFolders, Date.now)({ epoch: 1, dailyBuiltAt: daily });
   process.stdout.write(
@@ -74,13 +80,10 @@ function fileLine({ path, version, signatureCount, builtAt, problems }: FileStat
 const versionAnswer = z.object({ signatures: z.object({ version: z.string(), count: z.number() }).nullable() });
 
 /** Null when no server answers at the configured address, or another program does. */
-async function askServer(config: Config): Promise<z.infer<typeof versionAnswer>['signatures'] | null> {
+async function servedSignatures(config: Config): Promise<z.infer<typeof versionAnswer>['signatures'] | null> {
   try {
-    const signal = AbortSignal.timeout(SERVER_TIMEOUT_MS);
-    const response = await fetch(new URL('/version', reachableUrl({ ...config, baseUrl: null }, config.port)), {
-      signal,
-    });
-    return versionAnswer.parse(await response.json()).signatures;
+    const url = new URL('/version', reachableUrl({ ...config, baseUrl: null }, config.port));
+    return versionAnswer.parse(await askServer(url, SERVER_TIMEOUT_MS)).signatures;
   } catch {
     return null;
   }
@@ -91,7 +94,7 @@ interface Status {
   readonly version: string | null;
   /** Null: ENGINE_GATES is off, or none have been made of these signatures yet. */
   readonly gates: GateFacts | null;
-  readonly server: Awaited<ReturnType<typeof askServer>>;
+  readonly server: Awaited<ReturnType<typeof servedSignatures>>;
 }
 
 function textOf({ folders, version, gates, server }: Status, dailyAt: number | null, standing: Standing): string {

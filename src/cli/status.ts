@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { reachableUrl, readConfig } from '../config/config.js';
 import { MEANINGS, standings } from '../engine/folders.js';
+import { askServer } from '../http/fetch.js';
 import { EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { findService, findServiceIfAny } from './service-place.js';
 
@@ -33,8 +34,7 @@ export async function status(
   const url = reachableUrl({ ...config, baseUrl: null }, config.port);
   let answer: ReadinessAnswer;
   try {
-    const response = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(TIMEOUT_MS) });
-    answer = readiness.parse(await response.json());
+    answer = readiness.parse(await askServer(new URL('/readyz', url), TIMEOUT_MS));
   } catch {
     process.stderr.write(
       `sluice: no server of ours answers at ${url}; --data-dir, or PORT and HOST, say where to look\n`,

@@ -1,5 +1,7 @@
-// Requests to services that the operator has named, through the undici that the package brings; sole place where it is loaded.
+// Requests to services that the operator has named, through the undici that the package brings, which is loaded nowhere else; and what a command asks a server on this machine.
+import { get, type IncomingMessage } from 'node:http';
 import { createRequire } from 'node:module';
+import { json } from 'node:stream/consumers';
 
 const load = createRequire(import.meta.url);
 
@@ -20,4 +22,13 @@ export async function fetch(input: string | URL | Request, init: RequestInit = {
   const content = await answer.arrayBuffer();
   const isEmpty = content.byteLength === 0;
   return new Response(isEmpty ? null : content, { status: answer.status, headers: Object.fromEntries(answer.headers) });
+}
+
+/** What our server at that http address says, as JSON. By no fetch: that refuses ports such as 10080, where a server may well listen. */
+export async function askServer(url: URL, timeoutMs: number): Promise<unknown> {
+  const signal = AbortSignal.timeout(timeoutMs);
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    get(url, { signal, agent: false }, resolve).once('error', reject);
+  });
+  return await json(answer);
 }

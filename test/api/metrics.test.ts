@@ -10,8 +10,10 @@ import { scanUrlLater } from '../fixtures/async-scans.js';
 import { start } from '../fixtures/command.js';
 import { deferred } from '../fixtures/deferred.js';
 import { temporaryFolder } from '../fixtures/folder.js';
+import { portRefusedByFetch } from '../fixtures/free-port.js';
 import { response, startOrigin } from '../fixtures/origin.js';
 import { startPostgres } from '../fixtures/postgres.js';
+import { startRelay } from '../fixtures/relay.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
@@ -156,6 +158,14 @@ t.test('the journal shows its depth and age while the database is away, here and
   postgres.resume();
   await until(async () => (await metrics()).get('sluice_journal_rows') === 0);
   t.equal((await metrics()).get('sluice_journal_oldest_seconds'), 0);
+});
+
+t.test('commands reach a server on a port that fetch refuses', async (t) => {
+  const relay = await startRelay(server.port, await portRefusedByFetch());
+  t.teardown(() => relay.stop());
+  const run = (...args: string[]) => start(t, mainPath, args, { env: { PORT: String(relay.port) } }).ended;
+  t.match(await run('status'), { code: 0, stdout: /^service {4}ready\n/ });
+  t.match((await run('signatures', 'status')).stdout, /The server/);
 });
 
 t.test('a start with damaged files of the journal, and a port for metrics that is taken', async (t) => {
