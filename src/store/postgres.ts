@@ -36,11 +36,11 @@ export type PostgresTarget = (
   readonly version?: number;
   /** For `sluice restore`: nobody else may open what has the mark of one that has not come to its end. Default false. */
   readonly restores?: boolean;
-  /** Hears of migrations, which may take long; default: nobody. */
+  /** Hears of migrations, which may take long, and of an encoding that won't do; default: nobody. */
   readonly log?: MigrationLog;
 };
 
-type MigrationLog = Pick<Log, 'info'>;
+type MigrationLog = Pick<Log, 'info' | 'warn'>;
 
 /** All of them share the same few connections. */
 export interface Postgres {
@@ -75,6 +75,8 @@ const OTHERS_WAITING = 2_000;
 /** Nobody asks for it with a request. */
 const BEHIND_WAIT_MS = 60_000;
 
+const ENCODING = 'UTF8';
+
 /** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
 export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
   const { open, size, place, release } = connect(target);
@@ -104,6 +106,7 @@ async function handOut(
   const pages = connections.lane({ ...shared(size / 2, REQUESTS_WAITING), spare });
   const patient = connections.lane({ running: 1, spare: 0, waiting: 1, hangMs: MIGRATION_MS });
   const isMade = await hasTable(urgent, 'schema_migrations');
+  await lookAtEncoding(urgent, { place, isMade, log });
   if (restores && !isMade) await markRestore(urgent);
   if (!restores && (await hasTable(urgent, RESTORING))) {
     throw new StoreError(
@@ -129,6 +132,20 @@ async function handOut(
       release();
     },
   };
+}
+
+/** A row whose file has a name with other letters is never taken, and all rows behind it wait. Throws where no tables are there yet, and nothing is lost by another database. */
+async function lookAtEncoding(
+  sql: Queries,
+  { place, isMade, log }: { place: string; isMade: boolean; log?: MigrationLog | undefined },
+): Promise<void> {
+  const [row] = await sql<{ encoding: string }[]>`SELECT current_setting('server_encoding') AS encoding`;
+  const encoding = row?.encoding ?? ENCODING;
+  if (encoding === ENCODING) return;
+  const reason = `${place} has the encoding ${encoding}, which can't hold the names of all files`;
+  const todo = `CREATE DATABASE ... ENCODING '${ENCODING}' TEMPLATE template0`;
+  if (!isMade) throw new StoreError(`${reason}: take one that was made by ${todo}`);
+  log?.warn({ reason, todo: `sluice backup, ${todo}, sluice restore` }, 'the history may come to a halt');
 }
 
 /** Of a lane that accounts share: one of them leaves most of the connections to the others, and a quarter of the places to wait. */
@@ -248,7 +265,7 @@ export async function migrate(
 interface MigrateOptions {
   readonly directory?: string | undefined;
   readonly upTo?: number | undefined;
-  readonly log?: MigrationLog | undefined;
+  readonly log?: Pick<MigrationLog, 'info'> | undefined;
 }
 
 /** By name, what a database lacks that has some. */

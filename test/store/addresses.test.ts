@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import postgres from 'postgres';
 import t from 'tap';
 import { openPostgres } from '../../src/store/postgres.js';
 import { makeCertificate } from '../fixtures/certificate.js';
@@ -26,6 +27,33 @@ t.test('a database behind a UNIX socket, in each way that libpq takes', async (t
     t.strictSame([...(await sql`SELECT inet_client_addr() AS address`)], [{ address: null }], url);
     await close();
   }
+});
+
+t.test('a database that can not hold all names is refused, and one that is in use is warned of', async (t) => {
+  const server = await startPostgres({ t });
+  const admin = postgres(server.url, { max: 1, onnotice: () => undefined });
+  t.teardown(() => admin.end());
+  const urlOf = async (name: string, encoding: string): Promise<string> => {
+    await admin.unsafe(`CREATE DATABASE ${name} ENCODING '${encoding}' TEMPLATE template0 LOCALE 'C'`);
+    return server.url.replace(/postgres$/, name);
+  };
+  const said: unknown[] = [];
+  const log = { info: () => undefined, warn: (...line: unknown[]) => void said.push(line) };
+  const latin = await urlOf('latin', 'LATIN1');
+  await t.rejects(openPostgres({ kind: 'url', url: latin, log }), {
+    name: 'StoreError',
+    message:
+      /^Postgres at \S+\/latin has the encoding LATIN1, which .*: take one that was made by CREATE DATABASE .* ENCODING 'UTF8'/,
+  });
+  const inUse = postgres(latin, { max: 1 });
+  t.teardown(() => inUse.end());
+  await inUse`CREATE TABLE schema_migrations (version integer PRIMARY KEY, name text, checksum text, applied_at timestamptz DEFAULT now())`;
+  for (const url of [latin, await urlOf('usual', 'UTF8')]) {
+    const { close } = await openPostgres({ kind: 'url', url, log });
+    await close();
+  }
+  t.match(said, [[{ reason: /has the encoding LATIN1/, todo: /sluice backup/ }, 'the history may come to a halt']]);
+  t.equal(said.length, 1);
 });
 
 t.test('a socket that is not there is named, the password is not', async (t) => {
