@@ -5,9 +5,9 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Redis } from 'ioredis';
 import { type Address, type Login, redisPlaceOf } from '../../config/store-places.js';
-import { codeOf, messageOfError } from '../../error-text.js';
-import { endsWithin, NoAnswer, within } from '../../waiting/within.js';
+import { endsWithin, within } from '../../waiting/within.js';
 import { StoreAway, StoreError } from '../store-error.js';
+import { reasonOfRefusal } from './refusals.js';
 
 export type Client = Redis | Cluster;
 
@@ -206,20 +206,6 @@ function connectAgain(client: Client): void {
 /** Whether Redis answered, with a refusal. */
 const isReply = (error: unknown): boolean => error instanceof Error && error.name === 'ReplyError';
 
-/** Anybody may read it in /readyz: what Redis or the system says has addresses in it, the code of it hasn't. */
-function messageWithoutAddress(error: unknown): string {
-  // Our own words, without an address.
-  if (error instanceof NoAnswer) return error.message;
-  const code = codeOf(error);
-  if (code !== null) return code;
-  const message = messageOfError(error);
-  // The driver's words have the address in them, of the last one.
-  if (message.startsWith('All sentinels')) return 'No Sentinel names a master';
-  // Redis 6 puts what went wrong in a script behind its own words.
-  const refusal = /\b(READONLY|MISCONF|NOPERM)\b/.exec(message)?.[0];
-  return refusal ?? /^[A-Z]+ /.exec(message)?.[0].trim() ?? message.replace(/\S*\d+\.\d+\.\d+\.\d+\S*/g, 'ADDRESS');
-}
-
 /*
  * Whether Redis takes writes is tried with one on each master: one that is full, a replica or can't save still answers PING and reads.
  */
@@ -349,7 +335,7 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
   let restMs = 0;
   watchConnections(client, (error) => {
     losses += 1;
-    if (error !== null) reason = messageWithoutAddress(error);
+    if (error !== null) reason = reasonOfRefusal(error);
     if (state.kind === 'up') away(error ?? new Error('The connection was lost'));
     else if (state.kind === 'away' && reason !== null) state = { kind: 'away', why: reason };
   });
@@ -357,7 +343,7 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
   function away(error: unknown): void {
     if (state.kind !== 'up') return;
     restMs = restAfter(performance.now() - state.sinceMs, restMs);
-    state = { kind: 'away', why: messageWithoutAddress(error) };
+    state = { kind: 'away', why: reasonOfRefusal(error) };
     onProblem(`Redis is away, keys and quota are served from Postgres: ${state.why}`);
     void comeBack();
   }
@@ -374,7 +360,7 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
       } catch (error) {
         // What Redis itself says is newer than why a connection failed; what the driver says without a connection is no reason.
         const isNew = isReply(error) || (reason === null && client.status === 'ready');
-        const why = isNew ? messageWithoutAddress(error) : reason;
+        const why = isNew ? reasonOfRefusal(error) : reason;
         if (state.kind === 'away') state = { kind: 'away', why: why ?? state.why };
         if (isReply(error)) heardMs = performance.now();
         if (performance.now() - heardMs < SILENCE_MS) continue;
