@@ -32,7 +32,7 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
   const main = createMain();
   const replacement = createReplacement({ processes, isWanted, onReplaced: main.become, log, stop });
   const delayAfter = createDelays(backOff);
-  const isOutOfMemory = createMemoryWatch(memoryKills);
+  const killOf = createMemoryWatch(memoryKills);
   /** It ends because it has asked for that; another one follows. */
   let restarting: ServerProcess | null = null;
 
@@ -68,8 +68,14 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
       if (main.become(replacement.promote(end)) !== null) return true;
       if (isOver(end, service.everReady)) return false;
     }
-    const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || isOutOfMemory(end) });
-    logRestart(log, isRequested ? null : end, delayMs);
+    const kill = killOf(end);
+    const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || kill !== 'of somebody' });
+    if (isRequested) log.warn({ delayMs }, 'starting again after a lack of memory');
+    else
+      log.error(
+        { ...fieldsOf(end), ...(kill === 'of the kernel' ? MEMORY_RAN_OUT : {}), delayMs },
+        'server ended, restarting',
+      );
     if (delayMs > 0) await pause(delayMs, stop);
     return !stop.aborted;
   }
@@ -127,20 +133,23 @@ function createMain() {
   };
 }
 
-/** Null: it ended as it had asked to. */
-function logRestart(log: Log, end: End | null, delayMs: number): void {
-  if (end === null) log.warn({ delayMs }, 'starting again after a lack of memory');
-  else log.error({ ...fieldsOf(end), delayMs }, 'server ended, restarting');
-}
+/** For the log. */
+const MEMORY_RAN_OUT = {
+  reason: 'the kernel killed it, since memory ran out',
+  todo: 'give the machine or container more memory, or the service less: UPLOAD_MEMORY_MB, DOWNLOAD_MEMORY_MB, SCAN_THREADS_MOST, SCAN_TEMP_MB',
+};
 
-/** Whether a SIGKILL that is not ours comes from the kernel, which needs memory: another start would soon be killed as well. */
-function createMemoryWatch(memoryKills: () => number | null): (end: End) => boolean {
+/** Whose SIGKILL an end comes from: after one of the kernel, which needs memory, another start would soon be killed as well. */
+type Kill = 'of the kernel' | 'of the kernel, perhaps' | 'of somebody';
+
+function createMemoryWatch(memoryKills: () => number | null): (end: End) => Kill {
   let before = memoryKills();
   return ({ signal, exitCode }) => {
     const now = memoryKills();
-    const wasOfKernel = now === null || now !== before;
+    const wasBefore = before;
     before = now;
-    return signal === 'SIGKILL' && exitCode !== 0 && wasOfKernel;
+    if (signal !== 'SIGKILL' || exitCode === 0 || (now !== null && now === wasBefore)) return 'of somebody';
+    return now === null ? 'of the kernel, perhaps' : 'of the kernel';
   };
 }
 

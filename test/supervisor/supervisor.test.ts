@@ -94,11 +94,13 @@ t.test('after a server that the kernel has killed for memory, the wait is that o
   const actions = [...Array.from({ length: 5 }, () => 'servedThenKilled'), 'exit78'];
   const { stdout } = await supervisor(t, actions, { hasMemoryKills: true }).ended;
   t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
+  t.match(logged(stdout, 'reason')[0], /^the kernel killed it, since memory ran out$/);
 });
 
 t.test('one that somebody else has killed is waited with no longer than after a crash', async (t) => {
   const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'servedThenKilled'), 'exit78']).ended;
   t.same(logged(stdout, 'delayMs'), [0, 1, 2, 2, 2]);
+  t.same(logged(stdout, 'reason'), []);
 });
 
 t.test('what was being scanned is suspected of the signals of a fault, and of no others', async (t) => {
