@@ -152,14 +152,15 @@ export type Scratch = ReturnType<typeof makeScratch>;
 
 /** Makes the folder, after removing those of processes that are gone. */
 export function makeScratch() {
-  const inMemory = roomBytes(MEMORY_DIRECTORY) >= ROOM_BYTES;
-  const parent = inMemory ? MEMORY_DIRECTORY : tmpdir();
+  const inMemory = roomBytes(MEMORY_DIRECTORY) >= ROOM_BYTES ? makeIn(MEMORY_DIRECTORY) : null;
+  const { parent, directory, problem } = inMemory?.directory ? inMemory : makeIn(tmpdir());
+  if (directory === null)
+    throw new Error(`${parent}, where the engine unpacks, ${problem}: set TMPDIR to a folder that can`);
   const warnings = removeOrphans(parent, PREFIX);
-  if (!inMemory) {
-    const room = `${MEMORY_DIRECTORY} has less than ${ROOM_BYTES >> 20} MB free`;
-    warnings.push(`${room}: the engine unpacks into ${parent}, which is slower`);
+  if (parent !== MEMORY_DIRECTORY) {
+    const reason = inMemory?.problem ?? `has less than ${ROOM_BYTES >> 20} MB free`;
+    warnings.push(`${MEMORY_DIRECTORY} ${reason}: the engine unpacks into ${parent}, which is slower`);
   }
-  const directory = mkdtempSync(join(parent, processFolderName(PREFIX)));
   const signs: SignsOfLife = new Map();
   return {
     directory,
@@ -177,6 +178,15 @@ export function makeScratch() {
     },
     remove: (): void => rmSync(directory, { recursive: true, force: true }),
   };
+}
+
+/** Read-only, or another user's, it can be both. */
+function makeIn(parent: string) {
+  try {
+    return { parent, directory: mkdtempSync(join(parent, processFolderName(PREFIX))), problem: null };
+  } catch (error) {
+    return { parent, directory: null, problem: `can't be written (${messageOfError(error)})` };
+  }
 }
 
 async function sweep(directory: string, signs: SignsOfLife, silenceMs: number): Promise<string | null> {

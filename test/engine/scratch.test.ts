@@ -6,6 +6,7 @@ import {
   chownSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -305,6 +306,36 @@ t.test(
     const [left = '', ...more] = readdirSync(parent);
     t.strictSame(more, [], 'the other one has shown no life for a quarter of an hour');
     t.ok(statSync(join(parent, left)).mtimeMs > longAgo * 1000 + 1_800_000, 'this one has');
+  },
+);
+
+t.test(
+  'where memory can not be written it is the folder of TMPDIR, or a failure that names it',
+  { skip: noNamespaces },
+  (t) => {
+    const module = new URL('../../src/engine/scratch.js', import.meta.url).href;
+    const script = `
+    const { makeScratch } = await import('${module}');
+    try {
+      const { directory, warning, remove } = makeScratch();
+      remove();
+      console.log(directory, warning);
+    } catch (error) {
+      console.log(error.message);
+    }`;
+    const said = (folder: string): string => {
+      const mounts = ['-rm', 'sh', '-c', 'mount -t tmpfs -o ro,size=1g none /dev/shm && exec "$@"', 'sh'];
+      const program = [process.execPath, '--input-type=module', '--eval', script];
+      const env = { ...process.env, TMPDIR: folder };
+      return spawnSync('unshare', [...mounts, ...program], { encoding: 'utf8', env }).stdout;
+    };
+    // Not below the folder that is covered, where tests may have theirs.
+    const folder = mkdtempSync('/var/tmp/sluice-test-');
+    t.teardown(() => rmSync(folder, { recursive: true }));
+    t.match(said(folder), `${folder}/sluice-engine-`);
+    t.match(said(folder), /\/dev\/shm can't be written \(EROFS: .*\): the engine unpacks into \S+, which is slower/);
+    t.match(said('/proc/none'), /^\/proc\/none, where the engine unpacks, can't be written \(ENOENT: .*: set TMPDIR/);
+    t.end();
   },
 );
 
