@@ -121,6 +121,9 @@ void Finder::Meet(const marks::Mark& mark) {
     case marks::Kind::kEncodedScript:
       AddScript(mark.at);
       return;
+    case marks::Kind::kNote:
+      AddNote(mark.at);
+      return;
     case marks::Kind::kQuoted:
       CheckQuoted(mark.at);
       return;
@@ -193,6 +196,14 @@ void Finder::AddLha(size_t at) {
 void Finder::AddScript(size_t at) {
   constexpr std::string_view kBegin = "#@~^";
   AddArchive(at, std::min(TextOf(bytes_).find(kBegin, at + 1), bytes_.size()) - at);
+}
+
+// FileDataStoreObject ([MS-ONESTORE] 2.6.13). libclamav looks for no more of them behind the first one that is said to be longer than the rest, and for none
+// where a notebook doesn't begin as most do.
+void Finder::AddNote(size_t at) {
+  constexpr size_t kLength = 16;
+  constexpr size_t kHead = 36;
+  if (bytes_.size() - at > kHead) AddArchive(at + kHead, Long(bytes_, at + kLength));
 }
 
 // The word may be shortened to its first letter, and has a second name.

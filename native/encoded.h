@@ -53,6 +53,7 @@ class Finder {
   void AddTar(size_t at);
   void AddLha(size_t at);
   void AddScript(size_t at);
+  void AddNote(size_t at);
   void CheckQuoted(size_t at);
 
   const Bytes bytes_;

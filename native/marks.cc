@@ -24,7 +24,7 @@ struct Sign {
 // visiting cards have as well.
 constexpr Sign kSigns[][7] = {
     {{"base64", 4, Kind::kBase64, 0, true}, {"\x1f\x8b\x08", 0, Kind::kStream}, {"Rar!\x1a\x07", 3, Kind::kRar}},
-    {{{"7z\xbc\xaf\x27\x1c\0", 7}, 1, Kind::kSevenZip}, {{"\xfd" "7zXZ\0", 6}, 0, Kind::kStream}},
+    {{{"7z\xbc\xaf\x27\x1c\0", 7}, 1, Kind::kSevenZip}, {{"\xfd" "7zXZ\0", 6}, 0, Kind::kStream}, {{"\xe7\x16\xe3\xbd\x65\x26\x11\x45\xa4\xc4\x8d\x4d\x0b\x7a\x9e\xac", 16}, 2, Kind::kNote}},
     {{"ENCODING=", 7, Kind::kBase64}, {"\x28\xb5\x2f\xfd", 1, Kind::kStream}},
     {{"binary", 0, Kind::kBase64}, {"binData", 0, Kind::kBase64}, {"atob(", 3, Kind::kBase64}},
     {{"\nbegin ", 0, Kind::kUuencoded, 1}, {"\x04\x22\x4d\x18", 0, Kind::kStream}},

@@ -30,6 +30,8 @@ enum class Kind : uint8_t {
   kPyInstaller,
   // A script as Microsoft's Script Encoder writes it.
   kEncodedScript,
+  // A file in a notebook of OneNote.
+  kNote,
   kZipMember,
   kZipEnd,
 };

@@ -48,6 +48,17 @@ function rtf(content: Buffer, written: Written = {}): Buffer {
   return text(`{\\rtf1\\ansi words {\\object\\objemb{\\*${word}${spell(bytes.toString('hex'))}${end}`);
 }
 
+/** A file in a notebook of OneNote, which may say another length. */
+function note(content: Buffer, length = content.length): Buffer {
+  const head = Buffer.from('e716e3bd65261145a4c48d4d0b7a9eac', 'hex');
+  const foot = Buffer.from('22a7fb71790f0b4abb13899256426b24', 'hex');
+  return Buffer.concat([head, little(length, 0, 0, 0, 0), content, Buffer.alloc(-content.length & 7), foot]);
+}
+
+function notebook(notes: readonly Buffer[], begin = 'e4525c7b8cd8a74daeb15378d02996d3'): Buffer {
+  return Buffer.concat([Buffer.from(begin, 'hex'), Buffer.alloc(1008), ...notes]);
+}
+
 const object = packageOf(wanted);
 const infected: Record<string, Buffer> = {
   'a package': native(wanted),
@@ -76,6 +87,10 @@ const infected: Record<string, Buffer> = {
     text('{\\object{\\*\\objdata\n'),
     rtf(object).subarray(rtf(object).indexOf('01050000')),
   ]),
+  'a file in a notebook': notebook([note(words), note(wanted)]),
+  'a file in a notebook behind one that says too much': notebook([note(words, 1 << 30), note(wanted)]),
+  'the last file of a notebook, which says too much': notebook([note(wanted, wanted.length + 100).subarray(0, -20)]),
+  'a file in the list of a notebook': notebook([note(wanted)], 'a12fff43d9ef764c9ee210ea5722765f'),
 };
 
 const clean: Record<string, Buffer> = {
@@ -87,6 +102,7 @@ const clean: Record<string, Buffer> = {
   'an object without data': text('{\\rtf1{\\object{\\*\\objdata\n}}}'),
   'an object that ends within its head': text('{\\rtf1{\\object{\\*\\objdata\n01050000020000000800}}}'),
   'a name that is longer than all of it': text('{\\rtf1{\\object{\\*\\objdata\n0105000002000000ffffffff41}}}'),
+  'a notebook of words': notebook([note(words), note(words, 1 << 30), note(words).subarray(0, 36)]),
   'many objects': text(`{\\rtf1${'{\\object{\\*\\objdata\n01050000}}'.repeat(5000)}}`),
 };
 
