@@ -59,6 +59,7 @@
         "pdf-objects.cc",
         "compound.cc",
         "macros.cc",
+        "office-encryption.cc",
         "listed.cc",
         "seven-zip.cc",
         "tnef.cc",

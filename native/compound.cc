@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace sluice::compound {
 namespace {
@@ -16,6 +17,16 @@ constexpr uint16_t kSectorBitsMost = 12;
 constexpr uint16_t kSmallBits = 6;
 constexpr uint32_t kCutoff = 4096;
 constexpr size_t kNumber = sizeof(uint32_t);
+
+// In wide letters of either case.
+bool IsNamed(Bytes entry, std::string_view name) {
+  constexpr uint8_t kLower = 0x20;
+  if (Half(entry, 64) != 2 * (name.size() + 1)) return false;
+  for (size_t at = 0; at < name.size(); at++) {
+    if ((entry[2 * at] | kLower) != (name[at] | kLower) || entry[2 * at + 1] != 0) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -67,7 +78,7 @@ void File::ReadTable(Bytes bytes) {
 }
 
 // Of each stream it is counted how many sectors follow each other: libclamav takes no more of it either.
-void File::AddStream(Bytes bytes, Stream stream) {
+bool File::AddStream(Bytes bytes, Stream stream) {
   const size_t unit = stream.is_small ? size_t{1} << kSmallBits : sector_bytes();
   uint64_t there = 0;
   for (uint32_t sector = stream.first; there < stream.size && steps_left_ > 0 && PlaceOf(stream, sector); sector = Next(bytes, stream, sector)) {
@@ -77,6 +88,7 @@ void File::AddStream(Bytes bytes, Stream stream) {
   stream.size = std::min(stream.size, there);
   streamed_bytes_ += stream.size;
   if (stream.size > 0) streams_.push_back(stream);
+  return stream.size > 0;
 }
 
 void File::ReadDirectory(Bytes bytes, size_t streams_max) {
@@ -95,7 +107,9 @@ void File::ReadDirectory(Bytes bytes, size_t streams_max) {
       // In small sectors the upper half of a size may be anything.
       const uint64_t size = sector_bits_ == kSectorBitsLeast ? Word(entry, 120) : Long(entry, 120);
       is_foreign_ = is_foreign_ || (size < cutoff) != (size < kCutoff);
-      AddStream(bytes, {first, size < cutoff, std::min<uint64_t>(size, bytes.size())});
+      if (!AddStream(bytes, {first, size < cutoff, std::min<uint64_t>(size, bytes.size())})) continue;
+      if (IsNamed(entry, "EncryptionInfo")) locks_.push_back(streams_.back());
+      if (IsNamed(entry, "EncryptedPackage")) packages_.push_back(streams_.back());
     }
   }
 }

@@ -30,6 +30,9 @@ class File {
   uint64_t streamed_bytes() const { return streamed_bytes_; }
   // Readers differ about what is a small stream.
   bool is_foreign() const { return is_foreign_; }
+  // How a document is encrypted, and the document; of both there may be several.
+  const std::vector<Stream>& locks() const { return locks_; }
+  const std::vector<Stream>& packages() const { return packages_; }
   // Streams lie in each other, so often that not all of them were followed.
   bool is_damaged() const { return steps_left_ == 0; }
 
@@ -47,7 +50,8 @@ class File {
   std::vector<uint32_t> ChainOf(Bytes bytes, uint32_t first) const;
   void ReadTable(Bytes bytes);
   void ReadDirectory(Bytes bytes, size_t streams_max);
-  void AddStream(Bytes bytes, Stream stream);
+  // Whether there is anything of it.
+  bool AddStream(Bytes bytes, Stream stream);
 
   uint16_t sector_bits_;
   // As many as the file has room for.
@@ -57,6 +61,8 @@ class File {
   std::vector<uint32_t> small_table_;
   std::vector<uint32_t> small_;
   std::vector<Stream> streams_;
+  std::vector<Stream> locks_;
+  std::vector<Stream> packages_;
   uint64_t steps_left_ = 0;
   uint64_t streamed_bytes_ = 0;
   bool is_foreign_ = false;

@@ -6,6 +6,7 @@
 #include "compound.h"
 #include "layers.h"
 #include "macros.h"
+#include "office-encryption.h"
 
 namespace sluice::layers {
 
@@ -17,6 +18,7 @@ void Layers::NoteCompound(uint32_t level, Bytes bytes) {
   if (file->is_damaged()) return NoteEnd(streams::End::kDamaged, "compound file");
   if (file->streams().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
   if (file->streamed_bytes() > bytes.size() && !Spend(file->streamed_bytes() - bytes.size())) return;
+  NoteLocked(bytes, *file);
   Opened opened{level, bytes, {}, {}, {}};
   for (const compound::Stream& stream : file->streams()) {
     if (stream.size >= kSmallest) opened.streams[stream.size].push_back(stream);
@@ -29,6 +31,36 @@ void Layers::NoteCompound(uint32_t level, Bytes bytes) {
     opened.bytes = opened.copy.bytes();
   }
   opened_.push_back(std::move(opened));
+}
+
+// Whatever else is true of it, what isn't known here may open without a password.
+void Layers::NoteLocked(Bytes bytes, const compound::File& file) {
+  if (file.locks().empty() || file.packages().empty()) return;
+  const bool is_one = file.locks().size() == 1 && file.packages().size() == 1;
+  Held info;
+  streams::Output info_output(&info, now_.bytes_left, deadline_);
+  file.Unpack(bytes, file.locks().front(), info_output);
+  const std::optional<office::Lock> lock = is_one ? office::ReadLock(info.bytes()) : std::nullopt;
+  if (!lock) return NoteForeign("documents of Office that are encrypted so");
+  const std::vector<uint8_t>* key = KeyOf(info.bytes(), *lock);
+  if (key == nullptr) return MarkIncomplete("too many documents of Office in it are encrypted");
+  if (key->empty()) return;
+  Held package;
+  streams::Output package_output(&package, now_.bytes_left, deadline_);
+  file.Unpack(bytes, file.packages().front(), package_output);
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  NoteEnd(office::Decrypt(package.bytes(), *lock, *key, output), "Office");
+  Add(std::move(held));
+}
+
+// A content is looked at several times. Null: there were too many before it.
+const std::vector<uint8_t>* Layers::KeyOf(Bytes info, const office::Lock& lock) {
+  const std::string said(TextOf(info));
+  if (const auto known = keys_.find(said); known != keys_.end()) return &known->second;
+  if (lock.spins > spins_left_ || streams::Clock::now() >= deadline_) return nullptr;
+  spins_left_ -= lock.spins;
+  return &keys_.emplace(said, office::OpenLock(lock)).first->second;
 }
 
 bool Layers::SettleCompound(Opened& above, Bytes bytes) {

@@ -27,6 +27,10 @@ namespace sluice::pdf {
 struct Reading;
 }
 
+namespace sluice::office {
+struct Lock;
+}
+
 namespace sluice::layers {
 
 // Names among the alerts; the rest of the second is the reason.
@@ -59,7 +63,8 @@ struct Inner {
 class Layers {
  public:
   Layers(const Limits& limits, streams::Clock::time_point deadline, uint64_t content_bytes)
-      : limits_(limits), deadline_(deadline), now_{limits.max_scan_size_bytes, kSpareLeast + kSpareTimes * content_bytes}, before_(now_) {}
+      : limits_(limits), deadline_(deadline), now_{limits.max_scan_size_bytes, kSpareLeast + kSpareTimes * content_bytes}, before_(now_),
+        spins_left_(kSpinsLeast + kSpinsTimes * content_bytes) {}
 
   // A look begins. Of an earlier one at the same content nothing stays.
   void Begin();
@@ -124,6 +129,9 @@ class Layers {
   };
   static constexpr uint64_t kSpareLeast = 1 << 20;
   static constexpr uint64_t kSpareTimes = 4;
+  // Of documents that may open without a password: 20 as Office writes them, and one more for each 50 KB.
+  static constexpr uint64_t kSpinsLeast = 2'000'000;
+  static constexpr uint64_t kSpinsTimes = 2;
   // What a look starts from.
   struct State {
     uint64_t bytes_left;
@@ -145,6 +153,8 @@ class Layers {
   void NoteVolume(uint32_t level, Bytes bytes);
   void NoteArchive(const archives::Archive& archive);
   void NoteCompound(uint32_t level, Bytes bytes);
+  void NoteLocked(Bytes bytes, const compound::File& file);
+  const std::vector<uint8_t>* KeyOf(Bytes info, const office::Lock& lock);
   bool NoteOffice(Bytes bytes, std::vector<zip::Member>& members);
   void NoteMacros(Bytes bytes);
   // The next three: whether it is one.
@@ -195,6 +205,9 @@ class Layers {
   std::vector<Expected> expected_;
   // The one that is under way and those above it.
   std::vector<Opened> opened_;
+  // Of documents of Office, by what they say of their encryption. Empty: a password is asked for.
+  std::unordered_map<std::string, std::vector<uint8_t>> keys_;
+  uint64_t spins_left_;
   // One of the layers so far was a compound file.
   bool has_compound_ = false;
   static constexpr uint32_t kNowhere = UINT32_MAX;

@@ -1,10 +1,12 @@
-// Compound files: streams that libclamav doesn't reach, macros, and objects of presentations.
+// Compound files: streams that libclamav doesn't reach, macros, objects of presentations, and documents that open by the password of Excel.
+import { randomBytes } from 'node:crypto';
 import { deflateSync } from 'node:zlib';
 import t from 'tap';
 import { scanBuffer } from '../../src/engine/clamav/addon.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { zip } from '../fixtures/archives.js';
 import { type CompoundStream, compound, packedMacro, record } from '../fixtures/compound.js';
+import { agile, standard } from '../fixtures/office-encryption.js';
 import { eicar } from '../fixtures/samples.js';
 import { bodySignature, databaseFolder, load } from '../native/engine.js';
 import { verdictOf } from './compare.js';
@@ -100,4 +102,44 @@ t.test('objects of presentations are unpacked, whatever stands before them', asy
   };
   for (const [what, bytes] of Object.entries(all)) t.equal(verdictOf(bytes), 'infected', what);
   t.equal(verdictOf(presentation(record([0, 0x1011], compound(words(3))))), 'clean', 'words');
+});
+
+t.test('documents that Excel opens without a question are decrypted', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const document = zip([
+    { name: 'xl/media/image1.png', content: randomBytes(9000) },
+    { name: 'xl/embeddings/oleObject1.bin', content: wanted.content },
+  ]);
+  const opened: Record<string, Buffer> = {
+    'agile encryption': agile(document),
+    'by other algorithms': agile(document, { digest: 'sha1', keyBits: 128 }),
+    'by others yet': agile(document, { digest: 'sha384', keyBits: 192 }),
+    'said in other words': agile(document, {
+      write: (xml) => xml.replace('<p:encryptedKey ', "<encryptedKey a='1'\n").replaceAll('="', ' = "'),
+    }),
+    'standard encryption': standard(document),
+    'in a zip': zip([{ name: 'a.xlsx', content: agile(document) }]),
+  };
+  for (const [what, bytes] of Object.entries(opened)) t.equal(verdictOf(bytes), 'infected', what);
+  t.equal(verdictOf(agile(document, { password: 'another' })), 'clean, encrypted', 'another password');
+  t.equal(verdictOf(standard(document, 'another')), 'clean, encrypted', 'another password of standard encryption');
+  t.equal(verdictOf(agile(zip([{ name: 'a', content: Buffer.from('words') }]))), 'clean, encrypted', 'words');
+
+  const unknown = 'incomplete: engine cannot unpack documents of Office that are encrypted so';
+  const written: Record<string, (xml: string) => string> = {
+    'in other chains': (xml) => xml.replaceAll('ChainingModeCBC', 'ChainingModeCFB'),
+    'with a note': (xml) => xml.replace('<keyE', '<!-- <keyData --><keyE'),
+    'with two keys': (xml) => xml.replace('<keyE', '<a spinCount="1"/><keyE'),
+    'with many turns': (xml) => xml.replace('spinCount="1000"', 'spinCount="1000001"'),
+    'of nothing': () => '',
+  };
+  for (const [what, write] of Object.entries(written)) t.equal(verdictOf(agile(document, { write })), unknown, what);
+  const many = [1, 2, 3].map((salt) => ({
+    name: `${salt}.xlsx`,
+    content: agile(document.subarray(-600), {
+      salt,
+      write: (xml) => xml.replace('spinCount="1000"', 'spinCount="1000000"'),
+    }),
+  }));
+  t.equal(verdictOf(zip(many)), 'incomplete: too many documents of Office in it are encrypted', 'many');
 });
