@@ -18,9 +18,9 @@ constexpr size_t kAlone = 256;
 }  // namespace
 
 void Layers::NoteSpelled(Bytes bytes, const encoded::Finder& encoded) {
-  // Of RTF libclamav reads the digits itself. A page may begin so as well.
+  // All pictures of RTF are digits, and those of objects are read elsewhere. A page may begin so as well.
   const bool is_rtf = Has(bytes, 0, "{\\rt") && TextOf(bytes).find('<') == std::string_view::npos;
-  if (!encoded::IsText(bytes) || is_rtf) return;
+  if (!encoded::IsText(bytes)) return;
   spelled::Finder finder(bytes);
   Held rest;
   streams::Output to_rest(&rest, now_.bytes_left, deadline_);
@@ -36,6 +36,7 @@ void Layers::NoteSpelled(Bytes bytes, const encoded::Finder& encoded) {
   };
   size_t base64_end = 0;
   while (const std::optional<spelled::Run> run = finder.Next()) {
+    if (is_rtf && (run->form != spelled::Form::kDigits || !run->is_known)) continue;
     if (run->form != spelled::Form::kBase64) {
       if (!put(run->form, bytes.subspan(run->start, run->end - run->start), run->is_known)) return;
       continue;

@@ -60,6 +60,7 @@ function notebook(notes: readonly Buffer[], begin = 'e4525c7b8cd8a74daeb15378d02
 }
 
 const object = packageOf(wanted);
+const archive = zip([{ name: 'a.com', content: wanted }]);
 const infected: Record<string, Buffer> = {
   'a package': native(wanted),
   ...Object.fromEntries(
@@ -81,12 +82,16 @@ const infected: Record<string, Buffer> = {
     spell: (digits) => digits.replace(/.{9}/g, '$&{\\*\\a12 {34}}'),
   }),
   'digits in a group': rtf(object, { spell: (digits) => `{${digits.slice(0, 70)}}${digits.slice(70)}` }),
-  'a zip in an object': rtf(zip([{ name: 'a.com', content: wanted }]), { word: '\\objdata\n' }),
+  'a zip in an object': rtf(archive, { word: '\\objdata\n' }),
   'the second object': Buffer.concat([
     rtf(packageOf(words), { end: '}}' }),
     text('{\\object{\\*\\objdata\n'),
     rtf(object).subarray(rtf(object).indexOf('01050000')),
   ]),
+  'a zip among the digits of a picture': text(
+    `{\\rtf1{\\pict\\wmetafile8\n${archive.toString('hex').replace(/.{64}/g, '$&\r\n')}}}`,
+  ),
+  'a zip in the words of a drawing': text(`{\\rtf1{\\sp{\\sn a}{\\sv 1;${archive.toString('hex')}}}}`),
   'a file in a notebook': notebook([note(words), note(wanted)]),
   'a file in a notebook behind one that says too much': notebook([note(words, 1 << 30), note(wanted)]),
   'the last file of a notebook, which says too much': notebook([note(wanted, wanted.length + 100).subarray(0, -20)]),
@@ -102,6 +107,7 @@ const clean: Record<string, Buffer> = {
   'an object without data': text('{\\rtf1{\\object{\\*\\objdata\n}}}'),
   'an object that ends within its head': text('{\\rtf1{\\object{\\*\\objdata\n01050000020000000800}}}'),
   'a name that is longer than all of it': text('{\\rtf1{\\object{\\*\\objdata\n0105000002000000ffffffff41}}}'),
+  'a picture in digits': text(`{\\rtf1{\\pict\\pngblip\n89504e470d0a1a0a${wanted.toString('hex')}}}`),
   'a notebook of words': notebook([note(words), note(words, 1 << 30), note(words).subarray(0, 36)]),
   'many objects': text(`{\\rtf1${'{\\object{\\*\\objdata\n01050000}}'.repeat(5000)}}`),
 };
