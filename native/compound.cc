@@ -110,6 +110,7 @@ void File::ReadDirectory(Bytes bytes, size_t streams_max) {
       if (!AddStream(bytes, {first, size < cutoff, std::min<uint64_t>(size, bytes.size())})) continue;
       if (IsNamed(entry, "EncryptionInfo")) locks_.push_back(streams_.back());
       if (IsNamed(entry, "EncryptedPackage")) packages_.push_back(streams_.back());
+      if (IsNamed(entry, "Workbook") || IsNamed(entry, "Book")) workbooks_.push_back(streams_.back());
     }
   }
 }
@@ -128,15 +129,15 @@ std::optional<File> File::Read(Bytes bytes, size_t streams_max) {
   return file;
 }
 
-// Sectors that lie behind each other are put there together. Where the file ends within one, libclamav has zeros.
-void File::Unpack(Bytes bytes, const Stream& stream, streams::Output& output) const {
-  static constexpr std::array<uint8_t, size_t{1} << kSectorBitsMost> kZeros = {};
+// Sectors that lie behind each other are taken together.
+std::vector<Piece> File::PiecesOf(Bytes bytes, const Stream& stream) const {
+  std::vector<Piece> pieces;
   const size_t unit = stream.is_small ? size_t{1} << kSmallBits : sector_bytes();
   uint64_t left = stream.size;
   uint32_t sector = stream.first;
   while (left > 0) {
     const std::optional<uint64_t> start = PlaceOf(stream, sector);
-    if (!start) return;
+    if (!start) break;
     uint64_t count = 0;
     for (std::optional<uint64_t> place = start; count < left && place && *place == *start + count; place = PlaceOf(stream, sector)) {
       count += unit;
@@ -144,9 +145,18 @@ void File::Unpack(Bytes bytes, const Stream& stream, streams::Output& output) co
     }
     count = std::min(count, left);
     left -= count;
-    const uint64_t there = *start < bytes.size() ? std::min<uint64_t>(count, bytes.size() - *start) : 0;
-    if (there > 0 && !output.Put(bytes.subspan(static_cast<size_t>(*start), static_cast<size_t>(there)))) return;
-    for (uint64_t missing = count - there; missing > 0;) {
+    pieces.push_back({*start, count});
+  }
+  return pieces;
+}
+
+// Where the file ends within a sector, libclamav has zeros.
+void File::Unpack(Bytes bytes, const Stream& stream, streams::Output& output) const {
+  static constexpr std::array<uint8_t, size_t{1} << kSectorBitsMost> kZeros = {};
+  for (const Piece& piece : PiecesOf(bytes, stream)) {
+    const uint64_t there = piece.start < bytes.size() ? std::min<uint64_t>(piece.size, bytes.size() - piece.start) : 0;
+    if (there > 0 && !output.Put(bytes.subspan(static_cast<size_t>(piece.start), static_cast<size_t>(there)))) return;
+    for (uint64_t missing = piece.size - there; missing > 0;) {
       const size_t zeros = static_cast<size_t>(std::min<uint64_t>(missing, kZeros.size()));
       if (!output.Put(Bytes(kZeros).first(zeros))) return;
       missing -= zeros;

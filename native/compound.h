@@ -20,6 +20,12 @@ struct Stream {
   uint64_t size;
 };
 
+// Of a stream, that lies there together.
+struct Piece {
+  uint64_t start;
+  uint64_t size;
+};
+
 class File {
  public:
   // Nothing: it is something else. No more than one stream more than asked for.
@@ -30,13 +36,15 @@ class File {
   uint64_t streamed_bytes() const { return streamed_bytes_; }
   // Readers differ about what is a small stream.
   bool is_foreign() const { return is_foreign_; }
-  // How a document is encrypted, and the document; of both there may be several.
+  // How a document is encrypted, and the document; and what is encrypted by itself. Of each there may be several.
   const std::vector<Stream>& locks() const { return locks_; }
   const std::vector<Stream>& packages() const { return packages_; }
+  const std::vector<Stream>& workbooks() const { return workbooks_; }
   // Streams lie in each other, so often that not all of them were followed.
   bool is_damaged() const { return steps_left_ == 0; }
 
-  // The bytes are those that it was read from, or a copy of them.
+  // The bytes are those that it was read from, or a copy of them. Pieces may end behind them.
+  std::vector<Piece> PiecesOf(Bytes bytes, const Stream& stream) const;
   void Unpack(Bytes bytes, const Stream& stream, streams::Output& output) const;
 
  private:
@@ -63,6 +71,7 @@ class File {
   std::vector<Stream> streams_;
   std::vector<Stream> locks_;
   std::vector<Stream> packages_;
+  std::vector<Stream> workbooks_;
   uint64_t steps_left_ = 0;
   uint64_t streamed_bytes_ = 0;
   bool is_foreign_ = false;

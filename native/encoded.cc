@@ -121,6 +121,12 @@ void Finder::Meet(const marks::Mark& mark) {
     case marks::Kind::kEncodedScript:
       AddScript(mark.at);
       return;
+    case marks::Kind::kWindowsProgram:
+      AddWindowsProgram(mark.at);
+      return;
+    case marks::Kind::kLinuxProgram:
+      AddLinuxProgram(mark.at);
+      return;
     case marks::Kind::kNote:
       AddNote(mark.at);
       return;
@@ -196,6 +202,35 @@ void Finder::AddLha(size_t at) {
 void Finder::AddScript(size_t at) {
   constexpr std::string_view kBegin = "#@~^";
   AddArchive(at, std::min(TextOf(bytes_).find(kBegin, at + 1), bytes_.size()) - at);
+}
+
+// Scripts, shortcuts and what reads a picture take it from there to the end. In a program libclamav looks for others itself.
+void Finder::AddProgram(size_t at) {
+  constexpr std::string_view kPictures[] = {"\x89PNG", "GIF8", "\xff\xd8\xff", "BM", std::string_view("L\0\0\0\1\x14\2\0", 8)};
+  const auto begins = [this](std::string_view magic) { return Has(bytes_, 0, magic); };
+  if (!IsText(bytes_) && std::none_of(std::begin(kPictures), std::end(kPictures), begins)) return;
+  has_program_ = true;
+  AddArchive(at, bytes_.size());
+}
+
+// Its first header says where the second one is, which most have within a few hundred bytes.
+void Finder::AddWindowsProgram(size_t at) {
+  constexpr size_t kBackLeast = 64;
+  constexpr size_t kBackMost = 1024;
+  constexpr size_t kPlace = 60;
+  if (has_program_ || at < kBackLeast) return;
+  const size_t from = at - std::min(at, kBackMost);
+  const std::string_view before = TextOf(bytes_).substr(from, at - kBackLeast + 2 - from);
+  for (size_t start = before.find("MZ"); start != before.npos && !has_program_; start = before.find("MZ", start + 1)) {
+    if (from + start + Word(bytes_, from + start + kPlace) == at) AddProgram(from + start);
+  }
+}
+
+void Finder::AddLinuxProgram(size_t at) {
+  constexpr size_t kHead = 52;
+  if (has_program_ || bytes_.size() - at < kHead) return;
+  const auto is_one_of_two = [this](size_t place) { return bytes_[place] == 1 || bytes_[place] == 2; };
+  if (is_one_of_two(at + 4) && is_one_of_two(at + 5) && bytes_[at + 6] == 1) AddProgram(at);
 }
 
 // FileDataStoreObject ([MS-ONESTORE] 2.6.13). libclamav looks for no more of them behind the first one that is said to be longer than the rest, and for none

@@ -54,6 +54,9 @@ class Finder {
   void AddLha(size_t at);
   void AddScript(size_t at);
   void AddNote(size_t at);
+  void AddWindowsProgram(size_t at);
+  void AddLinuxProgram(size_t at);
+  void AddProgram(size_t at);
   void CheckQuoted(size_t at);
 
   const Bytes bytes_;
@@ -62,6 +65,7 @@ class Finder {
   uint64_t archived_bytes_ = 0;
   bool has_base64_ = false;
   bool has_odd_quotes_ = false;
+  bool has_program_ = false;
   size_t quoted_end_ = 0;
   size_t tar_end_ = 0;
   size_t lha_end_ = 0;

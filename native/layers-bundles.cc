@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Files in bundles and installers, and messages of OpenPGP.
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "bundles.h"
@@ -21,6 +22,19 @@ void Layers::NoteMessage(Bytes bytes) {
     return;
   }
   NoteEnd(reading.end, "OpenPGP");
+  Add(std::move(held));
+}
+
+// cabextract opens all cabinets of a file.
+void Layers::NoteBehindCabinet(Bytes bytes) {
+  constexpr std::string_view kMagic("MSCF\0\0\0\0", 8);
+  constexpr size_t kHead = 36;
+  if (bytes.size() < kHead || !Has(bytes, 0, kMagic)) return;
+  const size_t next = TextOf(bytes).find(kMagic, std::max<size_t>(kHead, Word(bytes, 8)));
+  if (next == std::string_view::npos) return;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (!output.Put(bytes.subspan(next))) return NoteEnd(output.stopped(), "cabinet");
   Add(std::move(held));
 }
 

@@ -19,6 +19,7 @@ void Layers::NoteCompound(uint32_t level, Bytes bytes) {
   if (file->streams().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
   if (file->streamed_bytes() > bytes.size() && !Spend(file->streamed_bytes() - bytes.size())) return;
   NoteLocked(bytes, *file);
+  NoteWorkbooks(bytes, *file);
   Opened opened{level, bytes, {}, {}, {}};
   for (const compound::Stream& stream : file->streams()) {
     if (stream.size >= kSmallest) opened.streams[stream.size].push_back(stream);
@@ -51,6 +52,35 @@ void Layers::NoteLocked(Bytes bytes, const compound::File& file) {
   Held held;
   streams::Output output(&held, now_.bytes_left, deadline_);
   NoteEnd(office::Decrypt(package.bytes(), *lock, *key, output), "Office");
+  Add(std::move(held));
+}
+
+// As the whole that libclamav knows.
+void Layers::NoteWorkbooks(Bytes bytes, const compound::File& file) {
+  std::vector<uint8_t> whole;
+  for (const compound::Stream& workbook : file.workbooks()) {
+    const std::vector<compound::Piece> pieces = file.PiecesOf(bytes, workbook);
+    std::vector<uint8_t> stream;
+    for (const compound::Piece& piece : pieces) {
+      if (piece.start + piece.size > bytes.size()) break;
+      const auto start = bytes.begin() + static_cast<ptrdiff_t>(piece.start);
+      stream.insert(stream.end(), start, start + static_cast<ptrdiff_t>(piece.size));
+    }
+    const office::Workbook found = office::Open(stream);
+    if (found == office::Workbook::kLocked) Mark("Sluice.Mark.Encrypted.Workbook");
+    if (found != office::Workbook::kOpened) continue;
+    if (whole.empty()) whole.assign(bytes.begin(), bytes.end());
+    Bytes left(stream);
+    for (size_t index = 0; !left.empty(); index++) {
+      const auto size = static_cast<size_t>(pieces[index].size);
+      std::copy_n(left.begin(), size, whole.begin() + static_cast<ptrdiff_t>(pieces[index].start));
+      left = left.subspan(size);
+    }
+  }
+  if (whole.empty()) return;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (!output.Put(whole)) return NoteEnd(output.stopped(), "compound file");
   Add(std::move(held));
 }
 

@@ -99,6 +99,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   }
   is_container = NoteSevenZip(level, bytes) || is_container;
   is_container = NoteListed(level, bytes) || is_container;
+  NoteBehindCabinet(bytes);
   for (const archives::Archive& archive : archives::Read(bytes)) {
     is_container = is_container || !archive.is_behind;
     NoteArchive(archive);

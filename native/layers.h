@@ -154,12 +154,14 @@ class Layers {
   void NoteArchive(const archives::Archive& archive);
   void NoteCompound(uint32_t level, Bytes bytes);
   void NoteLocked(Bytes bytes, const compound::File& file);
+  void NoteWorkbooks(Bytes bytes, const compound::File& file);
   const std::vector<uint8_t>* KeyOf(Bytes info, const office::Lock& lock);
   bool NoteOffice(Bytes bytes, std::vector<zip::Member>& members);
   void NoteMacros(Bytes bytes);
   // The next three: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);
   bool NoteListed(uint32_t level, Bytes bytes);
+  void NoteBehindCabinet(Bytes bytes);
   bool NoteZip(uint32_t level, Bytes bytes);
   void NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& reading);
   void NoteMarked(uint32_t level, Bytes bytes, bool is_container);

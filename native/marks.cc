@@ -28,8 +28,9 @@ constexpr Sign kSigns[][7] = {
     {{"ENCODING=", 7, Kind::kBase64}, {"\x28\xb5\x2f\xfd", 1, Kind::kStream}},
     {{"binary", 0, Kind::kBase64}, {"binData", 0, Kind::kBase64}, {"atob(", 3, Kind::kBase64}},
     {{"\nbegin ", 0, Kind::kUuencoded, 1}, {"\x04\x22\x4d\x18", 0, Kind::kStream}},
-    {{{"MSCF\0\0\0\0", 8}, 2, Kind::kCabinet}, {"1AY&SY", 2, Kind::kStream, -4}, {"-----BEGIN ", 8, Kind::kBase64}},
-    {{"PK\3\4", 1, Kind::kZipMember}, {"PK\5\6", 1, Kind::kZipEnd}, {{"\0ustar", 6}, 1, Kind::kTar, -256}, {"MEI\014\013\012\013\016", 6, Kind::kPyInstaller}},
+    {{{"MSCF\0\0\0\0", 8}, 2, Kind::kCabinet}, {"1AY&SY", 2, Kind::kStream, -4}, {"-----BEGIN ", 8, Kind::kBase64}, {"\x7f" "ELF", 0, Kind::kLinuxProgram}},
+    {{"PK\3\4", 1, Kind::kZipMember}, {"PK\5\6", 1, Kind::kZipEnd}, {{"\0ustar", 6}, 1, Kind::kTar, -256}, {"MEI\014\013\012\013\016", 6, Kind::kPyInstaller},
+     {{"PE\0\0\x4c\x01", 6}, 0, Kind::kWindowsProgram}, {{"PE\0\0\x64\x86", 6}, 0, Kind::kWindowsProgram}},
     {{"<chunk>", 0, Kind::kBase64}, {"quoted-printable", 6, Kind::kQuoted, 0, true}, {" -e", 1, Kind::kCommand, 1, true}, {"#@~^", 2, Kind::kEncodedScript},
      {"-lh", 0, Kind::kLha, -2}, {"-lz", 0, Kind::kLha, -2}, {"-pm", 0, Kind::kLha, -2}},
 };

@@ -30,6 +30,9 @@ enum class Kind : uint8_t {
   kPyInstaller,
   // A script as Microsoft's Script Encoder writes it.
   kEncodedScript,
+  // The second header of a program for Windows, and the first one of a program for Linux.
+  kWindowsProgram,
+  kLinuxProgram,
   // A file in a notebook of OneNote.
   kNote,
   kZipMember,

@@ -51,15 +51,19 @@ Block BlockOf(Bytes bytes) {
   return block;
 }
 
+// In wide letters, behind the salt.
+Vector Salted(Vector salt) {
+  for (const char letter : kPassword) {
+    salt.push_back(static_cast<uint8_t>(letter));
+    salt.push_back(0);
+  }
+  return salt;
+}
+
 // Of the digest of the salt and the password, so often with a number before it.
 Vector Spin(const Lock& lock) {
   constexpr size_t kNumber = 4;
-  Vector salted = lock.salt;
-  for (const char letter : kPassword) {
-    salted.push_back(static_cast<uint8_t>(letter));
-    salted.push_back(0);
-  }
-  Vector digest = DigestOf(lock.digest, std::move(salted));
+  Vector digest = DigestOf(lock.digest, Salted(lock.salt));
   std::array<uint8_t, kNumber + kDigestMost> numbered;
   if (digest.empty()) return digest;
   std::copy(digest.begin(), digest.end(), numbered.begin() + kNumber);
@@ -225,7 +229,118 @@ Vector OpenStandard(const Lock& lock, const Vector& spun) {
   return IsProof(lock.digest, proof, proof_digest) ? key : Vector();
 }
 
+// What a stream of records says of its encryption. Each kilobyte has a key of its own.
+struct BlockLock {
+  std::string_view digest;
+  size_t key_size;
+  Vector secret;
+
+  ciphers::Rc4 CipherOf(uint32_t block) const {
+    Vector numbered = secret;
+    AddNumber(numbered, block);
+    Vector key = DigestOf(digest, std::move(numbered));
+    key.resize(key_size);
+    // 40 bits are filled up.
+    if (key_size == 5) key.resize(16);
+    return ciphers::Rc4(key);
+  }
+
+  bool IsProvenBy(Bytes proof, Bytes proof_digest) const {
+    Vector both(proof.begin(), proof.end());
+    both.insert(both.end(), proof_digest.begin(), proof_digest.end());
+    CipherOf(0).Apply(both);
+    return IsProof(digest, Bytes(both).first(proof.size()), Vector(both.begin() + static_cast<ptrdiff_t>(proof.size()), both.end()));
+  }
+};
+
+// [MS-OFFCRYPTO] 2.3.6: of the password's digest five bytes, with the salt, sixteen times.
+std::optional<BlockLock> ReadBlockLock(Bytes said) {
+  constexpr size_t kSalt = 16;
+  constexpr size_t kSecret = 5;
+  constexpr int kTimes = 16;
+  constexpr size_t kHead = 4;
+  if (said.size() < kHead + 3 * kSalt) return std::nullopt;
+  Vector first = DigestOf("md5", Salted({}));
+  Vector repeated;
+  first.resize(kSecret);
+  for (int time = 0; time < kTimes; time++) {
+    repeated.insert(repeated.end(), first.begin(), first.end());
+    repeated.insert(repeated.end(), said.begin() + kHead, said.begin() + kHead + kSalt);
+  }
+  BlockLock lock{"md5", 16, DigestOf("md5", std::move(repeated))};
+  lock.secret.resize(kSecret);
+  return lock.IsProvenBy(said.subspan(kHead + kSalt, kSalt), said.subspan(kHead + 2 * kSalt, kSalt)) ? std::optional(std::move(lock)) : std::nullopt;
+}
+
+// 2.3.5.1, with a header and proofs as of standard encryption.
+std::optional<BlockLock> ReadLongBlockLock(Bytes said) {
+  constexpr size_t kHeader = 12;
+  constexpr size_t kSalt = 16;
+  constexpr size_t kDigest = 20;
+  constexpr size_t kProofs = 4 + kSalt + 16 + 4 + kDigest;
+  constexpr size_t kUsual = 5;
+  if (said.size() < kHeader + 20) return std::nullopt;
+  const uint32_t size = Word(said, 8);
+  if (size > said.size() - kHeader || said.size() - kHeader - size < kProofs) return std::nullopt;
+  const size_t key_size = Word(said, kHeader + 16) == 0 ? kUsual : Word(said, kHeader + 16) / 8;
+  const Bytes proofs = said.subspan(kHeader + size, kProofs);
+  if (key_size < kUsual || key_size > 16) return std::nullopt;
+  BlockLock lock{"sha1", key_size, DigestOf("sha1", Salted({proofs.begin() + 4, proofs.begin() + 4 + kSalt}))};
+  return lock.IsProvenBy(proofs.subspan(20, 16), proofs.subspan(40, kDigest)) ? std::optional(std::move(lock)) : std::nullopt;
+}
+
+// Records that are read before anything is decrypted ([MS-XLS] 2.2.10), and of one its first number.
+size_t PlainBytesOf(uint16_t kind, size_t size) {
+  constexpr uint16_t kPlain[] = {0x2f, 0xe1, 0x138, 0x194, 0x195, 0x196, 0x809};
+  constexpr uint16_t kSheet = 0x85;
+  if (std::ranges::find(kPlain, kind) != std::end(kPlain)) return size;
+  return kind == kSheet ? std::min<size_t>(size, 4) : 0;
+}
+
+void DecryptRecords(std::span<uint8_t> stream, const BlockLock& lock) {
+  constexpr size_t kBlock = 1024;
+  constexpr size_t kHead = 4;
+  Vector opened(stream.begin(), stream.end());
+  for (size_t at = 0; at < opened.size(); at += kBlock) {
+    lock.CipherOf(static_cast<uint32_t>(at / kBlock)).Apply(std::span(opened).subspan(at, std::min(kBlock, opened.size() - at)));
+  }
+  for (size_t at = 0; stream.size() - at >= kHead;) {
+    const size_t size = std::min<size_t>(Half(stream, at + 2), stream.size() - at - kHead);
+    const size_t plain = PlainBytesOf(Half(stream, at), size);
+    at += kHead;
+    std::copy_n(opened.begin() + static_cast<ptrdiff_t>(at + plain), size - plain, stream.begin() + static_cast<ptrdiff_t>(at + plain));
+    at += size;
+  }
+}
+
 }  // namespace
+
+// The record that says it follows the first one, or a few more.
+Workbook Open(std::span<uint8_t> stream) {
+  constexpr size_t kHead = 4;
+  constexpr size_t kKind = 2;
+  constexpr uint16_t kEncrypted = 0x2f;
+  constexpr uint8_t kNothing = 0xff;
+  constexpr int kBefore = 16;
+  size_t at = 0;
+  for (int record = 0; record < kBefore && stream.size() - at >= kHead; record++) {
+    const size_t size = Half(stream, at + 2);
+    if (size > stream.size() - at - kHead) break;
+    if (Half(stream, at) != kEncrypted) {
+      at += kHead + size;
+      continue;
+    }
+    const Bytes said = Bytes(stream).subspan(at + kHead, size);
+    if (said.size() < kKind + kHead || Half(said, 0) != 1) return Workbook::kLocked;
+    const Bytes version = said.subspan(kKind);
+    const std::optional<BlockLock> lock = Half(version, 2) == 2 ? ReadLongBlockLock(version) : ReadBlockLock(version);
+    if (!lock) return Workbook::kLocked;
+    DecryptRecords(stream, *lock);
+    stream[at] = stream[at + 1] = kNothing;
+    return Workbook::kOpened;
+  }
+  return Workbook::kPlain;
+}
 
 std::optional<Lock> ReadLock(Bytes info) {
   constexpr size_t kHead = 8;

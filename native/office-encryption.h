@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Workbooks that are encrypted and open without a question, since Excel tries a password of its own first ([MS-OFFCRYPTO] 2.3.4).
+// Workbooks that are encrypted and open without a question, since Excel tries a password of its own first ([MS-OFFCRYPTO] 2.3.4 to 2.3.6).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -41,5 +42,15 @@ std::vector<uint8_t> OpenLock(const Lock& lock);
 
 // Of the stream `EncryptedPackage`.
 streams::End Decrypt(Bytes package, const Lock& lock, Bytes key, streams::Output& output);
+
+// Of the stream `Workbook` of an older workbook.
+enum class Workbook : uint8_t {
+  kPlain,
+  // It was decrypted in place, and says no more that it is encrypted.
+  kOpened,
+  // Another password opens it, or it is encrypted in the oldest way.
+  kLocked,
+};
+Workbook Open(std::span<uint8_t> stream);
 
 }  // namespace sluice::office

@@ -22,6 +22,19 @@ function marked(...marks: readonly [at: number, mark: string][]): Buffer {
   return bytes;
 }
 
+/** A cabinet with one file, as it is. */
+function cabinet(content: Buffer): Buffer {
+  const little = (...all: readonly number[]): Buffer => Buffer.from(new Uint32Array(all).buffer);
+  const name = Buffer.from('a.com\0');
+  const folder = 36 + 8 + 16 + name.length;
+  const size = folder + 8 + content.length;
+  const counts = Buffer.from(new Uint16Array([0x103, 1, 1, 0, 0, 0]).buffer);
+  const head = [Buffer.from('MSCF'), little(0, size, 0, 44, 0), counts];
+  const file = [little(content.length, 0, 0), Buffer.alloc(4), name];
+  const sizes = Buffer.from(new Uint16Array([content.length, content.length]).buffer);
+  return Buffer.concat([...head, little(folder, 1), ...file, little(0), sizes, content]);
+}
+
 function xar(elements: string, heap: Buffer): Buffer {
   const list = Buffer.from(`<?xml version="1.0" encoding="UTF-8"?><xar><toc>${elements}</toc></xar>`);
   const packed = deflateSync(list);
@@ -152,4 +165,16 @@ t.test('what begins again and again takes no longer for that', async (t) => {
   t.equal(verdictOf(xar('<data'.repeat(2_000_000), script)), 'infected', 'elements of a list');
   const unit = `${'('.repeat(512)}99999999${' '.repeat(24)}`;
   t.equal(verdictOf(Buffer.concat([Buffer.alloc(9 << 20, unit), script])), 'infected');
+});
+
+t.test('a cabinet behind another one is looked into', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  t.equal(verdictOf(cabinet(wanted)), 'infected', 'alone');
+  t.equal(verdictOf(Buffer.concat([cabinet(harmless.content), cabinet(wanted)])), 'infected', 'behind another');
+  t.equal(
+    verdictOf(Buffer.concat([cabinet(harmless.content), Buffer.alloc(99), cabinet(wanted)])),
+    'infected',
+    'later',
+  );
+  t.equal(verdictOf(Buffer.concat([cabinet(harmless.content), cabinet(harmless.content)])), 'clean', 'of words');
 });

@@ -6,7 +6,7 @@ import { scanBuffer } from '../../src/engine/clamav/addon.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { zip } from '../fixtures/archives.js';
 import { type CompoundStream, compound, packedMacro, record } from '../fixtures/compound.js';
-import { agile, standard } from '../fixtures/office-encryption.js';
+import { agile, standard, workbookStream } from '../fixtures/office-encryption.js';
 import { eicar } from '../fixtures/samples.js';
 import { bodySignature, databaseFolder, load } from '../native/engine.js';
 import { verdictOf } from './compare.js';
@@ -142,4 +142,32 @@ t.test('documents that Excel opens without a question are decrypted', async (t) 
     }),
   }));
   t.equal(verdictOf(zip(many)), 'incomplete: too many documents of Office in it are encrypted', 'many');
+});
+
+t.test('older workbooks that Excel opens without a question are decrypted', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Marked', marked) })]);
+  const workbook = (content: Buffer, name = 'Workbook'): Buffer => compound([...words(2), { name, content }]);
+  const text = Buffer.from(`words ${marked}`);
+  const opened: Record<string, Buffer> = {
+    'the first way': workbook(workbookStream(text)),
+    'the second way': workbook(workbookStream(text, { keyBits: 128 })),
+    'the second way with a short key': workbook(workbookStream(text, { keyBits: 40 })),
+    'by an older name': workbook(workbookStream(text), 'Book'),
+    'behind more than small sectors have': workbook(workbookStream(Buffer.concat([Buffer.alloc(6000, 'a'), text]))),
+    'two of them': compound([
+      { name: 'Workbook', content: workbookStream(Buffer.from('words')) },
+      { name: 'Book', content: workbookStream(text) },
+    ]),
+  };
+  for (const [what, bytes] of Object.entries(opened)) {
+    t.equal(bytes.indexOf(marked), -1);
+    t.equal(verdictOf(bytes), 'infected', what);
+  }
+  t.equal(verdictOf(workbook(workbookStream(Buffer.from('words')))), 'clean', 'words');
+  const locked = 'clean, encrypted';
+  t.equal(verdictOf(workbook(workbookStream(text, { password: 'another' }))), locked, 'another password');
+  t.equal(verdictOf(workbook(workbookStream(text, { password: 'another', keyBits: 40 }))), locked, 'and a short key');
+  const oldest = Buffer.from('0908020000062f000600000001020304', 'hex');
+  t.equal(verdictOf(workbook(Buffer.concat([oldest, Buffer.alloc(99)]))), locked, 'the oldest way');
+  t.equal(verdictOf(workbook(workbookStream(text).subarray(0, 60))), 'clean', 'cut off');
 });
