@@ -57,6 +57,7 @@
         "pdf-filters.cc",
         "pdf-lexer.cc",
         "pdf-objects.cc",
+        "pdf-scripts.cc",
         "compound.cc",
         "macros.cc",
         "office-encryption.cc",

@@ -10,6 +10,7 @@
 #include "layers.h"
 #include "marks.h"
 #include "pdf.h"
+#include "pdf-scripts.h"
 #include "rtf.h"
 #include "tnef.h"
 
@@ -68,6 +69,7 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   }
   std::vector<Held> unpacked;
   NotePdf(bytes, encoded.members(), unpacked);
+  NoteScripts(bytes);
   NoteRtf(bytes, encoded.members());
   if (encoded.members().size() > limits_.max_files) Mark(std::string(kLimit) + "MaxFiles");
   NoteOpened(level, bytes, encoded.members(), std::move(unpacked));
@@ -115,6 +117,21 @@ void Layers::NoteRtf(Bytes bytes, std::vector<zip::Member>& members) {
   if (reading.is_mixed) NoteForeign("objects of RTF in two spellings");
   for (const rtf::Object& object : reading.objects) {
     members.push_back({encoded::kObjectDigits, false, false, object.start, object.end, object.size, true});
+  }
+}
+
+// Of a PDF, or of what it has packed.
+void Layers::NoteScripts(Bytes bytes) {
+  constexpr size_t kHead = 1024 + 5;
+  has_pdf_ = has_pdf_ || TextOf(bytes).substr(0, kHead).find("%PDF-") != std::string_view::npos;
+  if (!has_pdf_) return;
+  const pdf::Scripts scripts = pdf::ReadScripts(TextOf(bytes), limits_.max_files);
+  if (scripts.is_too_much) NoteEnd(streams::End::kForeign, "PDF");
+  for (const std::vector<uint8_t>& text : scripts.texts) {
+    Held held;
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    if (!output.Put(text)) return NoteEnd(output.stopped(), "PDF");
+    Add(std::move(held));
   }
 }
 

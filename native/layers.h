@@ -175,6 +175,7 @@ class Layers {
   void NoteWide(Bytes bytes);
   void NoteEntities(Bytes bytes);
   void NoteRtf(Bytes bytes, std::vector<zip::Member>& members);
+  void NoteScripts(Bytes bytes);
   void NotePdf(Bytes bytes, std::vector<zip::Member>& members, std::vector<Held>& unpacked);
   void NoteFiltered(Bytes bytes, const pdf::Reading& reading, std::vector<Held>& unpacked);
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members, std::vector<Held> unpacked = {});
@@ -210,8 +211,9 @@ class Layers {
   // Of documents of Office, by what they say of their encryption. Empty: a password is asked for.
   std::unordered_map<std::string, std::vector<uint8_t>> keys_;
   uint64_t spins_left_;
-  // One of the layers so far was a compound file.
+  // One of the layers so far was a compound file, or a PDF.
   bool has_compound_ = false;
+  bool has_pdf_ = false;
   static constexpr uint32_t kNowhere = UINT32_MAX;
   // Layers below this level are looked at once more, as parts of what was unpacked here.
   uint32_t again_below_ = kNowhere;

@@ -69,12 +69,6 @@ Vector BytesOfText(std::string_view text) {
   return bytes;
 }
 
-Vector BytesOf(const Token* token) {
-  if (token == nullptr) return {};
-  if (token->kind == Kind::kDigits) return BytesOfDigits(token->text);
-  return token->kind == Kind::kText ? BytesOfText(token->text) : Vector();
-}
-
 // What a dictionary has under a name, at any depth; null: nothing.
 const Token* ValueOf(std::span<const Token> tokens, std::string_view name) {
   for (size_t at = 0; at + 1 < tokens.size(); at++) {
@@ -277,6 +271,12 @@ std::optional<std::vector<Vector>> DocumentsIn(Search& search) {
 }
 
 }  // namespace
+
+Vector BytesOf(const Token* token) {
+  if (token == nullptr) return {};
+  if (token->kind == Kind::kDigits) return BytesOfDigits(token->text);
+  return token->kind == Kind::kText ? BytesOfText(token->text) : Vector();
+}
 
 Encryption ReadEncryption(std::string_view text) {
   Encryption encryption;

@@ -8,6 +8,7 @@
 
 #include "bytes.h"
 #include "output.h"
+#include "pdf-lexer.h"
 
 namespace sluice::pdf {
 
@@ -22,6 +23,9 @@ struct Encryption {
   // It is said in several ways.
   bool is_doubtful = false;
 };
+
+// Of a text, or of digits; empty: it is something else, or null.
+std::vector<uint8_t> BytesOf(const Token* token);
 
 Encryption ReadEncryption(std::string_view text);
 

@@ -1,4 +1,5 @@
-// Streams of a PDF whose bytes are letters, in lines and with blanks as readers take them (ISO 32000-2, 7.4.2 and 7.4.3).
+// Streams of a PDF whose bytes are letters, in lines and with blanks as readers take them (ISO 32000-2, 7.4.2 and 7.4.3), and scripts whose letters are
+// numbers (7.3.4).
 import { deflateSync } from 'node:zlib';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
@@ -84,4 +85,26 @@ t.test('of more streams than files may be, the last ones are not clean', async (
   const plain = Array.from({ length: 6 }, () => pdf('/A85', base85(Buffer.from('words and words'))));
   const many = Buffer.concat([...plain, pdf('/A85', `<~${base85(wanted)}`)]);
   t.equal(verdictOf(many), 'incomplete: engine limit exceeded: MaxFiles');
+});
+
+t.test('scripts of a PDF are read as readers do', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const octal = `(${[...wanted].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')})`;
+  const wide = Buffer.from(`\ufeff${wanted.toString('latin1')}`, 'utf16le').swap16();
+  const document = (script: string, more = ''): Buffer =>
+    Buffer.from(
+      `%PDF-1.7\n1 0 obj\n<</Type/Catalog/OpenAction<</S/JavaScript${script}>>>>\nendobj\n${more}trailer\n<</Root 1 0 R>>\n%%EOF\n`,
+    );
+  const packed = deflateSync(Buffer.from(`4 0 <</S/JavaScript/JS ${octal}>>`));
+  const found: Record<string, Buffer> = {
+    'letters by their numbers': document(`/JS ${octal}`),
+    'wide letters in digits': document(`/JS <${inLines(hex(wide), 63)}`),
+    'a name in digits': document(`/#4aS% a note\n${octal}`),
+    'in an object of its own': document('/JS 3 0 R', `3 0 obj\n${octal}\nendobj\n`),
+    'behind a text without an end': document('/JS (a', `2 0 obj<</JS ${octal}>>endobj\n`),
+    'in a list of objects': pdf('/FlateDecode/Type/ObjStm/N 1/First 4', packed),
+  };
+  for (const [what, bytes] of Object.entries(found)) t.equal(verdictOf(bytes), 'infected', what);
+  t.equal(verdictOf(document('/JS (words\\051)', '3 0 obj <776f726473> endobj\n')), 'clean', 'words');
+  t.equal(verdictOf(document('/JS ('.repeat(100_000))), foreign, 'texts in each other');
 });
