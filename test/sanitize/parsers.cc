@@ -25,8 +25,10 @@
 #include "../../native/macros.h"
 #include "../../native/marks.h"
 #include "../../native/members.h"
+#include "../../native/office-encryption.h"
 #include "../../native/openpgp.h"
 #include "../../native/pdf-lexer.h"
+#include "../../native/pdf-scripts.h"
 #include "../../native/pdf.h"
 #include "../../native/rtf.h"
 #include "../../native/seven-zip.h"
@@ -86,6 +88,27 @@ void RunCompound(Bytes bytes, uint8_t, Budget& budget) {
       Check(output.stopped() != End::kWhole || output.size() == stream.size, "a stream of another size than said");
     });
   }
+  for (const auto& workbook : file->workbooks()) {
+    uint64_t size = 0;
+    for (const auto& piece : file->PiecesOf(bytes, workbook)) size += piece.size;
+    Check(size == workbook.size, "pieces of another size than said");
+  }
+}
+
+void RunOffice(Bytes bytes, uint8_t choice, Budget& budget) {
+  // The ciphers know no difference between much and little, nor the digests between many turns and few.
+  constexpr size_t kMost = 8192;
+  constexpr uint64_t kSpinsMost = 100;
+  constexpr size_t kKey = 32;
+  bytes = bytes.first(std::min(bytes.size(), kMost));
+  std::vector<uint8_t> stream(bytes.begin(), bytes.end());
+  sluice::office::Open(stream);
+  auto lock = sluice::office::ReadLock(bytes);
+  if (!lock || bytes.size() < kKey) return;
+  lock->spins = std::min(lock->spins, kSpinsMost);
+  const std::vector<uint8_t> key = sluice::office::OpenLock(*lock);
+  const Bytes other = bytes.first(choice % 2 == 0 ? kKey / 2 : kKey);
+  budget.Spend([&](Output& output) { sluice::office::Decrypt(bytes, *lock, key.empty() ? other : Bytes(key), output); });
 }
 
 void RunMacros(Bytes bytes, uint8_t, Budget& budget) {
@@ -110,6 +133,8 @@ void RunPdf(Bytes bytes, uint8_t, Budget& budget) {
     budget.Spend([&](Output& output) { sluice::pdf::Unpack(bytes.subspan(stream.start, stream.end - stream.start), stream, output); });
   }
   budget.Add(std::min<uint64_t>(reading.excess, 4 * bytes.size()));
+  const sluice::pdf::Scripts scripts = sluice::pdf::ReadScripts(sluice::TextOf(bytes), kFilesMost);
+  Check(scripts.texts.size() <= kFilesMost + 1, "too many scripts");
   length = 0;
   for (const auto& stream : reading.filtered) {
     if (!is_within(stream.start, stream.end) || reading.excess > 4 * bytes.size()) break;
@@ -273,7 +298,7 @@ constexpr Parser kParsers[] = {
     {"compound", RunCompound}, {"macros", RunMacros},   {"pdf", RunPdf},         {"pdf-filters", RunPdfFilters}, {"pdf-encryption", RunPdfEncryption},
     {"entities", RunEntities}, {"spelled", RunSpelled}, {"openpgp", RunOpenPgp}, {"volumes", RunVolumes},        {"listed", RunListed},
     {"archives", RunArchives}, {"dmg", RunDmg},         {"bundles", RunBundles}, {"streams", RunStreams},        {"marked", RunMarked},
-    {"zip", RunZip},
+    {"zip", RunZip},           {"office", RunOffice},
 };
 
 const Parser* chosen = nullptr;
