@@ -1,6 +1,7 @@
 // Every English text of the web client, by the page that shows it.
 
-const scans = (count: string): string => (count === '1' ? '1 scan' : `${count} scans`);
+/** `shown`: the count in the digits of the reader. */
+const scans = (count: number, shown: string): string => `${shown} ${count === 1 ? 'scan' : 'scans'}`;
 
 export const texts = {
   product: 'Sluice',
@@ -342,7 +343,7 @@ export const texts = {
   billing: {
     title: 'Billing',
     plan: 'Your plan',
-    perHour: (count: string) => `${scans(count)} per hour`,
+    perHour: (count: number, shown: string) => `${scans(count, shown)} per hour`,
     free: 'Free',
     price: (amount: string, interval: string) => `${amount} per ${interval}`,
     current: 'Your plan',
@@ -367,7 +368,8 @@ export const texts = {
     plans: 'Plans',
     pricesPending: 'Stripe has not said the prices yet. They come here by themselves as soon as it does.',
     returned: 'Asking Stripe what came of your payment',
-    paid: (plan: string, count: string) => `Thank you. You are on ${plan} now: ${scans(count)} per hour.`,
+    paid: (plan: string, count: number, shown: string) =>
+      `Thank you. You are on ${plan} now: ${scans(count, shown)} per hour.`,
     unpaid: 'The payment is not complete yet. Your plan changes as soon as Stripe says that it is.',
     notYours: 'This checkout belongs to another account. Sign in to the account that made it.',
     unknownCheckout: 'Stripe does not know this checkout.',

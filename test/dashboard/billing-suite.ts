@@ -33,6 +33,27 @@ export async function billingSuite(tap: Subtest, { server, stripe, signedIn }: S
     },
   );
 
+  tap.test('a price is what Stripe asks for, also where browsers have other parts of the currency', async (t) => {
+    for (const [amount, currency, shown] of [
+      [499_000, 'huf', 'HUF 4,990 per month'],
+      [499_050, 'huf', 'HUF 4,990.50 per month'],
+      [1_900, 'jpy', 'JP¥1,900 per month'],
+      [1_905, 'eur', '€19.05 per month'],
+      [1_900, 'kwd', 'KWD 1.900 per month'],
+    ] as const) {
+      await page.route('**/web/billing/me', async (route) => {
+        const answer = await (await route.fetch()).text();
+        const body = answer.replace('"amount":1900,"currency":"eur"', `"amount":${amount},"currency":"${currency}"`);
+        await route.fulfill({ contentType: 'application/json', body });
+      });
+      await page.reload();
+      await page.getByText(shown).waitFor();
+      await page.unroute('**/web/billing/me');
+    }
+    await page.reload();
+    noComplaints(t, person);
+  });
+
   tap.test('Stripe that fails is said, and nothing is bought', async (t) => {
     await page.getByRole('button', { name: 'Buy PRO' }).waitFor();
     stripe.fault = () => ({ kind: 'fail', status: 500 });

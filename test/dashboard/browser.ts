@@ -44,7 +44,7 @@ export const HOSTILE_SHORT_NAMES: readonly string[] = HOSTILE_NAMES.map((name) =
 
 export interface Browser {
   /** A person with a browser of their own: cookies and storage are shared by their pages alone. `remembered`: what is in them already. */
-  person(remembered?: Remembered): Promise<Person>;
+  person(remembered?: Remembered, look?: Pick<BrowserContextOptions, 'locale'>): Promise<Person>;
   /** Ends all pages of all persons so far: a page that is open goes on asking the server. */
   closePersons(): Promise<void>;
   close(): Promise<void>;
@@ -72,12 +72,13 @@ export async function startBrowser(flags: readonly string[] = []): Promise<Brows
     env: { ...process.env, HOME: folder },
   });
   return {
-    async person(remembered) {
+    async person(remembered, look = {}) {
       const context = await browser.newContext({
         viewport: { width: 1280, height: 800 },
         locale: 'en-GB',
         // What moves is painted by the processor here, dozens of times a second.
         reducedMotion: 'reduce',
+        ...look,
         ...(remembered === undefined ? {} : { storageState: remembered }),
       });
       context.setDefaultTimeout(PATIENCE_MS);

@@ -16,7 +16,20 @@ const KEYED = '=1+1.csv';
 /** Between two questions of a page for what others change. */
 const LIVE_MS = 15_000;
 
-export async function historySuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
+/** Whether the first character of a time that can be seen is to the right of its last one. */
+const FIRST_IS_RIGHTMOST = `(() => {
+  const { firstChild } = document.querySelector('main td time');
+  const { length } = firstChild;
+  const seen = Array.from({ length }, (_, at) => {
+    const range = document.createRange();
+    range.setStart(firstChild, at);
+    range.setEnd(firstChild, at + 1);
+    return range.getBoundingClientRect();
+  }).filter(({ width }) => width > 0);
+  return seen[0].left > seen.at(-1).left;
+})()`;
+
+export async function historySuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
   const person = await signedIn('/scan');
   const { page } = person;
   const { accessToken } = await apiSignIn(server.url, person.email, PASSWORD);
@@ -145,6 +158,19 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
     await page.waitForFunction(`document.querySelector('input[type=date]').value === ''`);
     await page.goto(`${server.url}/history?from=2026-02-31`);
     await page.getByText('6 scans').first().waitFor();
+  });
+
+  tap.test('dates that are written from the right read so, and one scan is one in whichever digits', async (t) => {
+    for (const [locale, scan] of [
+      ['fa-IR', '۱ scan'],
+      ['ar-EG', '١ scan'],
+    ] as const) {
+      const { page } = await browser.person(await person.context.storageState(), { locale });
+      await page.goto(`${server.url}/history?q=virus.com`);
+      await page.getByText(scan, { exact: true }).first().waitFor();
+      t.ok(await page.evaluate(FIRST_IS_RIGHTMOST), locale);
+      await page.context().close();
+    }
   });
 
   tap.test('a page that there is not, and days in the wrong order, are said', async (t) => {

@@ -41,7 +41,7 @@ export function CheckoutReturn({ id }: { readonly id: string }) {
   const isPaid = status === 'active' || status === 'trialing';
   return (
     <Alert color={isPaid ? 'teal' : 'yellow'} role="status">
-      {isPaid ? t.paid(plan, number(hourlyLimit)) : t.unpaid}
+      {isPaid ? t.paid(plan, hourlyLimit, number(hourlyLimit)) : t.unpaid}
     </Alert>
   );
 }

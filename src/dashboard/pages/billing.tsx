@@ -47,7 +47,7 @@ function Plans({ billing }: { readonly billing: Billing }) {
         <section className="panel">
           <h2 className="panel-title">{t.plan}</h2>
           <p className="billing-plan">{billing.plan}</p>
-          <p className="dimmed billing-line">{t.perHour(number(billing.hourlyLimit))}</p>
+          <p className="dimmed billing-line">{t.perHour(billing.hourlyLimit, number(billing.hourlyLimit))}</p>
           <Status billing={billing} />
           {billing.status !== 'none' && <Portal />}
         </section>
@@ -142,7 +142,7 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
         {isCurrent && <Badge>{t.current}</Badge>}
       </div>
       {isSold && <PriceLine plan={plan} />}
-      <p className="dimmed billing-line">{t.perHour(number(plan.hourlyLimit))}</p>
+      <p className="dimmed billing-line">{t.perHour(plan.hourlyLimit, number(plan.hourlyLimit))}</p>
       {(plan.price !== null || plan.pricePending === true) && !isCurrent && canBuy && (
         <div>
           <Button disabled={plan.price === null} loading={checkout.isPending} onClick={() => checkout.mutate()}>

@@ -18,7 +18,7 @@ interface PagesProps {
 
 export function totalText({ totalElements }: ScanPage, isSearch: boolean): string {
   const total = number(totalElements);
-  return isSearch && totalElements >= SEARCH_ROWS ? t.totalCapped(total) : t.total(total);
+  return isSearch && totalElements >= SEARCH_ROWS ? t.totalCapped(total) : t.total(totalElements, total);
 }
 
 export function HistoryPages({ page: found, isSearch, change }: PagesProps) {

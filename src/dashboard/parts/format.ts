@@ -18,6 +18,11 @@ const UNITS: readonly (readonly [from: number, unit: string, seconds: number])[]
   [5_400, 'h', 3_600],
   [90, 'min', 60],
 ];
+/** The currencies of which Stripe's smallest unit is no hundredth (https://docs.stripe.com/currencies#zero-decimal). Browsers have others: theirs for the forint is none. */
+const DIGITS: readonly (readonly [digits: number, currencies: string])[] = [
+  [0, 'BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF UGX VND VUV XAF XOF XPF'],
+  [3, 'BHD JOD KWD OMR TND'],
+];
 
 export function number(value: number): string {
   return numbers.format(value);
@@ -28,16 +33,21 @@ export function instantOf(text: string): Date {
   return new Date(`${text}Z`);
 }
 
+/** What is written from the right is a run of its own in the lines of these pages, which begin at the left: its day would come last otherwise. */
+function ownRun(text: string): string {
+  return /[\u0590-\u08ff]/.test(text) ? `\u2068${text}\u2069` : text;
+}
+
 export function instant(date: Date): string {
-  return instants.format(date);
+  return ownRun(instants.format(date));
 }
 
 export function day(date: Date): string {
-  return days.format(date);
+  return ownRun(days.format(date));
 }
 
 export function clock(date: Date): string {
-  return clocks.format(date);
+  return ownRun(clocks.format(date));
 }
 
 /** Of times of one day, each its own: where clocks go back, an hour is there twice. */
@@ -45,21 +55,21 @@ export function clocksOf(dates: readonly Date[]): string[] {
   const names = dates.map(clock);
   return dates.map((date, at) => {
     const name = names[at] ?? '';
-    return names.filter((other) => other === name).length > 1 ? zonedClocks.format(date) : name;
+    return names.filter((other) => other === name).length > 1 ? ownRun(zonedClocks.format(date)) : name;
   });
 }
 
 export function month(text: string): string {
-  return months.format(new Date(`${text}-01T00:00:00Z`));
+  return ownRun(months.format(new Date(`${text}-01T00:00:00Z`)));
 }
 
 /** `YYYY-MM-DD` */
 export function dayName(text: string): string {
-  return dayNames.format(new Date(`${text}T00:00:00Z`));
+  return ownRun(dayNames.format(new Date(`${text}T00:00:00Z`)));
 }
 
 export function shortDay(text: string): string {
-  return shortDays.format(new Date(`${text}T00:00:00Z`));
+  return ownRun(shortDays.format(new Date(`${text}T00:00:00Z`)));
 }
 
 export function size(bytes: number): string {
@@ -75,10 +85,14 @@ export function duration(seconds: number): string {
   return `${number(Math.ceil(seconds / unitSeconds))} ${unit}`;
 }
 
+/** `amount`: in the smallest unit of the currency, as Stripe has it. */
 export function price(amount: number, currency: string): string {
-  const format = new Intl.NumberFormat(undefined, { style: 'currency', currency: currency.toUpperCase() });
-  const { maximumFractionDigits = 2 } = format.resolvedOptions();
-  return format.format(amount / 10 ** maximumFractionDigits);
+  const code = currency.toUpperCase();
+  const digits = DIGITS.find(([, currencies]) => currencies.includes(code))?.[0] ?? 2;
+  const value = amount / 10 ** digits;
+  // Browsers leave parts away where nobody pays with them, as of the forint; here they may be part of the price.
+  const parts = Number.isInteger(value) ? {} : { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return new Intl.NumberFormat(undefined, { style: 'currency', currency: code, ...parts }).format(value);
 }
 
 /** `YYYY-MM-DDThh:mm` in the viewer's zone, as a field of the browser has it. */
