@@ -1,8 +1,11 @@
 // The page of API keys: made, shown once, used, revoked.
+import { z } from 'zod';
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
 import { HOSTILE_NAMES, noComplaints, PASSWORD, type Subtest, seriousFindings } from './browser.js';
 import type { Setting } from './setting.js';
+
+const Keys = z.array(z.object({ uuid: z.string() }).loose());
 
 export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
   tap.test('a key is made, works, is shown masked from then on, and ends when it is revoked', async (t) => {
@@ -114,13 +117,29 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
       t.equal((await upload(server.url, 'content', { key: value })).status, 200);
       t.equal((await fetch(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': value } })).status, 200);
       t.equal(await page.evaluate('document.activeElement.textContent'), 'office', 'the focus is back');
-      // What somebody else has revoked meanwhile is revoked.
-      await page.getByRole('button', { name: 'Revoke office' }).click();
+      // What somebody else changes while the dialog is open is not undone by what is saved there.
       const { accessToken } = await apiSignIn(server.url, email, PASSWORD);
-      await ask(`${server.url}/web/keys/${value}`, { method: 'DELETE', headers: bearer(accessToken) });
+      await page.keyboard.press('Enter');
+      await dialog.getByLabel('Scans per hour').fill('5');
+      const headers = bearer(accessToken);
+      const [{ uuid } = { uuid: '' }] = Keys.parse((await ask(`${server.url}/web/keys/me`, { headers })).body);
+      const key = `${server.url}/web/keys/${uuid}`;
+      const body = JSON.stringify({ name: 'renamed' });
+      await ask(key, { method: 'PUT', headers: { ...headers, 'Content-Type': 'application/json' }, body });
+      await page.keyboard.press('Enter');
+      await page.getByRole('row').filter({ hasText: 'renamed' }).getByText('5', { exact: true }).waitFor();
+      await dialog.waitFor({ state: 'detached' });
+      // Nothing was changed: nothing is sent.
+      await page.getByRole('button', { name: 'Change renamed' }).click();
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      // What somebody else has revoked meanwhile is revoked.
+      await page.getByRole('button', { name: 'Revoke renamed' }).click();
+      await ask(key, { method: 'DELETE', headers });
       await dialog.getByRole('button', { name: 'Revoke', exact: true }).click();
       await page.getByText('The key is revoked').waitFor();
       await page.getByText('No keys yet').waitFor();
+      await page.locator('main:focus').waitFor();
       noComplaints(t, person, [400, 404]);
     },
   );

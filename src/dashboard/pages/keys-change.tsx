@@ -25,12 +25,13 @@ export function ChangeKey({ apiKey, close }: { readonly apiKey: Key; readonly cl
   const change = useMutation({
     mutationFn: () =>
       ask({ method: 'PUT', path: `/web/keys/${apiKey.uuid}`, body: bodyOf(fields, before), shape: Key }),
-    onSuccess() {
-      showDone(t.saved);
-      close();
-    },
+    onSuccess: end,
     onSettled: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),
   });
+  function end(): void {
+    showDone(t.saved);
+    close();
+  }
   return (
     <Dialog title={<span className="name">{visibleName(apiKey.name)}</span>} close={close} size="lg">
       <Step
@@ -40,7 +41,9 @@ export function ChangeKey({ apiKey, close }: { readonly apiKey: Key; readonly cl
         fields={KEY_FIELDS}
         onSubmit={() => {
           setTried(true);
-          if (areComplete(fields)) change.mutate();
+          if (!areComplete(fields)) return;
+          if (Object.keys(bodyOf(fields, before)).length > 0) change.mutate();
+          else end();
         }}
       >
         <dl className="facts">

@@ -35,7 +35,7 @@ export function areComplete({ name, scopes: chosen, hourlyLimit }: KeyFields): b
 export function bodyOf(fields: KeyFields, before: KeyFields | null = null): object {
   const { name, scopes: chosen, hourlyLimit, expires } = fields;
   return {
-    name,
+    ...(before?.name === name ? {} : { name }),
     ...(before !== null && String(before.scopes) === String(chosen) ? {} : { scopes: chosen }),
     ...(before?.hourlyLimit === hourlyLimit ? {} : { hourlyLimit: hourlyLimit === '' ? null : hourlyLimit }),
     ...(before?.expires === expires

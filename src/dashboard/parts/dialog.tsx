@@ -37,10 +37,30 @@ function useFocusReturn(): void {
   const [before] = useState(() => document.activeElement);
   useEffect(
     () => () => {
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
+      if (before instanceof HTMLElement) giveFocus(before);
     },
     [before],
   );
+}
+
+/** Where the element has gone, or goes while it has the focus, as the row of what was revoked, the content of the page has it. */
+function giveFocus(element: HTMLElement): void {
+  if (!element.isConnected) {
+    focusContent();
+    return;
+  }
+  element.focus();
+  const watch = new MutationObserver(() => {
+    const { activeElement } = document;
+    if (activeElement === element) return;
+    watch.disconnect();
+    if (!element.isConnected && activeElement === document.body) focusContent();
+  });
+  watch.observe(document.body, { childList: true, subtree: true });
+}
+
+function focusContent(): void {
+  document.querySelector<HTMLElement>('main')?.focus({ preventScroll: true });
 }
 
 interface StepProps {
