@@ -93,7 +93,14 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
     const headers = { 'Retry-After': '7' };
     answer = { status: 429, headers, json: { error: 'Too many requests', message: 'At most 20 a second' } };
     await says('Too many requests. Try again in 7 s.');
+    // Longer than a timer of a browser can be: it would be asked for all the time.
+    answer = { ...answer, headers: { 'Retry-After': '2600000' } };
+    await says('Too many requests. Try again in 24 h.');
+    const patient = asked;
+    await page.clock.runFor(10_000);
+    t.equal(asked, patient);
     answer = { status: 500, body: 'of a proxy' };
+    await page.getByRole('button', { name: 'Try again' }).click();
     await says('The server answered with status 500.');
     await page.unroute('**/web/keys/me');
     await page.getByRole('button', { name: 'Try again' }).click();

@@ -2,6 +2,9 @@
 import { isProxysOwn, noteNoAnswer } from './reachability.ts';
 import { ErrorBody } from './shapes.ts';
 
+/** Nothing waits longer, whatever a proxy says: timers of browsers that are to wait for more than 24 days don't wait at all. */
+const WAIT_SECONDS = 86_400;
+
 export class Problem extends Error {
   /** 0: there was no answer. */
   readonly status: number;
@@ -15,7 +18,7 @@ export class Problem extends Error {
     this.status = status;
     this.error = body.error ?? '';
     const seconds = Number.parseInt(retryAfter ?? '', 10);
-    this.retryAfterSeconds = Number.isFinite(seconds) ? Math.max(1, seconds) : null;
+    this.retryAfterSeconds = Number.isFinite(seconds) ? Math.min(WAIT_SECONDS, Math.max(1, seconds)) : null;
   }
 }
 
