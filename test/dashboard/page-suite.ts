@@ -47,6 +47,17 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     await choose(page, [file('clean.txt'), file('virus.com', eicar())]);
     await page.getByText('2 of 2 finished').waitFor();
     for (const path of closed) await look(t, page, path);
+    // Where the browser forces its colours the legend still says which is which, and a switch what is chosen.
+    await page.goto(server.url);
+    await page.emulateMedia({ forcedColors: 'active' });
+    const styleOf = (element: string, name: string) =>
+      page.evaluate(`getComputedStyle(document.querySelector('main ${element}'))['${name}']`);
+    await page.locator('.legend-dot').first().waitFor();
+    const panel = await styleOf('.panel', 'backgroundColor');
+    t.not(await styleOf('.legend-dot', 'backgroundColor'), panel);
+    t.not(await styleOf('.mantine-Progress-section', 'backgroundColor'), panel);
+    t.equal(await styleOf('.mantine-SegmentedControl-label[data-active]', 'outlineStyle'), 'solid');
+    await page.emulateMedia({ forcedColors: 'none' });
     await page.goto(`${server.url}/history`);
     await page.locator('.history-open').first().click();
     await page.getByText('SHA-256').waitFor();
@@ -55,6 +66,9 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     await page.getByRole('button', { name: 'Create a key' }).click();
     await page.getByRole('dialog').getByLabel('Name').fill('a key');
     t.strictSame(await seriousFindings(page), [], 'a dialog');
+    await page.emulateMedia({ forcedColors: 'active' });
+    const check = `getComputedStyle(document.querySelector('[role=dialog] .mantine-Checkbox-icon')).color`;
+    t.equal(await page.evaluate(check), await page.evaluate('getComputedStyle(document.body).color'));
     noComplaints(t, person);
   });
 
