@@ -72,17 +72,36 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     const person = await signedIn('/keys');
     const { email, page } = person;
     await page.getByText('No keys yet').waitFor();
-    const elsewhere = await apiSignIn(server.url, email, PASSWORD);
-    const ended = await ask(`${server.url}/web/users/me/sessions?keepCurrent=true`, {
-      method: 'DELETE',
-      headers: bearer(elsewhere.accessToken),
-    });
-    t.equal(ended.status, 204);
+    const { accessToken } = await apiSignIn(server.url, email, PASSWORD);
+    const endOthers = async (): Promise<void> => {
+      const others = `${server.url}/web/users/me/sessions?keepCurrent=true`;
+      t.equal((await ask(others, { method: 'DELETE', headers: bearer(accessToken) })).status, 204);
+    };
+    await endOthers();
     await page.getByRole('link', { name: 'History' }).click();
     await page.getByText('Your session has ended').waitFor();
     await signIn(page, email);
     await page.waitForURL(`${server.url}/history`);
     await page.getByText('No scans yet').first().waitFor();
+    // In the middle of a form: what was typed is there again, and for nobody else.
+    await page.getByRole('link', { name: 'API keys' }).click();
+    const dialog = page.getByRole('dialog');
+    for (const name of ['typed before', 'typed by another']) {
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await dialog.getByLabel('Name').fill(name);
+      await endOthers();
+      await page.keyboard.press('Enter');
+      await page.getByText('Your session has ended').waitFor();
+      await signIn(page, name === 'typed before' ? email : EMAIL);
+      if (name !== 'typed before') continue;
+      t.equal(await dialog.getByLabel('Name').inputValue(), name);
+      await dialog.getByRole('button', { name: 'Create a key' }).click();
+      await dialog.getByRole('button', { name: 'I have copied it' }).click();
+      await page.getByRole('row').filter({ hasText: name }).waitFor();
+      await page.reload();
+    }
+    await page.getByRole('row').filter({ hasText: 'First key' }).waitFor();
+    t.equal(await dialog.count(), 0);
     noComplaints(t, person, [401]);
   });
 

@@ -1,19 +1,21 @@
 // A new key: its name and what it may first, then its value, which is shown this once.
 import { Tabs } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
 import { ask } from '../api/client.ts';
 import { keysQuery } from '../api/queries.ts';
 import { Key } from '../api/shapes.ts';
+import { newDraft, useDraft } from '../parts/draft.ts';
 import { examplesFor } from '../parts/examples.ts';
 import { MakingDialog, Once } from '../parts/once.tsx';
 import { Snippet } from '../parts/snippet.tsx';
 import { texts as t } from './key-texts.ts';
-import { areComplete, bodyOf, KEY_FIELDS, KeyInputs, newKeyFields } from './keys-fields.tsx';
+import { areComplete, bodyOf, KEY_FIELDS, type KeyFields, KeyInputs, newKeyFields } from './keys-fields.tsx';
+
+export const newKeyDraft = newDraft<KeyFields>();
 
 export function NewKey({ close }: { readonly close: () => void }) {
   const client = useQueryClient();
-  const [fields, setFields] = useState(newKeyFields);
+  const [fields, setFields] = useDraft(newKeyDraft, newKeyFields);
   const create = useMutation({
     mutationFn: () => ask({ method: 'POST', path: '/web/keys', body: bodyOf(fields), shape: Key }),
     onSettled: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),

@@ -18,13 +18,13 @@ import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { texts as t } from './key-texts.ts';
 import { ChangeKey, shortValue } from './keys-change.tsx';
-import { NewKey } from './keys-new.tsx';
+import { NewKey, newKeyDraft } from './keys-new.tsx';
 import './keys.css';
 
 type Open = { readonly is: 'new' } | { readonly is: 'change' | 'revoke'; readonly key: Key };
 
 export function Keys() {
-  const [open, setOpen] = useState<Open | null>(null);
+  const [open, setOpen] = useState<Open | null>(newKeyDraft.kept === null ? null : { is: 'new' });
   const close = (): void => setOpen(null);
   const keys = useQuery(keysQuery);
   return (

@@ -8,6 +8,7 @@ import { events, PATH, type Webhook, WebhookWithSecret, webhooksQuery } from '..
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
+import { newDraft, useDraft } from '../parts/draft.ts';
 import { AddIcon } from '../parts/icons.ts';
 import { MakingDialog, Once } from '../parts/once.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
@@ -18,8 +19,10 @@ import { areComplete, WEBHOOK_FIELDS, type WebhookFields, WebhookInputs } from '
 import { texts as t } from './webhook-texts.ts';
 import './webhooks.css';
 
+const draft = newDraft<WebhookFields>();
+
 export function Webhooks() {
-  const [isMaking, setMaking] = useState(false);
+  const [isMaking, setMaking] = useState(draft.kept !== null);
   const webhooks = useQuery(webhooksQuery);
   return (
     <>
@@ -83,7 +86,7 @@ export function State({ webhook }: { readonly webhook: Webhook }) {
 
 function NewWebhook({ close }: { readonly close: () => void }) {
   const client = useQueryClient();
-  const [fields, setFields] = useState<WebhookFields>({ url: '', events });
+  const [fields, setFields] = useDraft(draft, { url: '', events });
   const create = useMutation({
     mutationFn: () => ask({ method: 'POST', path: PATH, body: fields, shape: WebhookWithSecret }),
     onSettled: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
