@@ -171,6 +171,13 @@ onNodes({ isSupervised: true, env }, async (t, { one, other, database }) => {
     await underWay('stuck');
     t.match(await scan(other, 'stuck', { content: 'whole' }), { status: 200, isReplayed: false }, 'after its 408');
     stuck.end();
+    // A line that broke in silence gives way to the same request on another one, long before the time of an upload is over.
+    const silent = await openRaw(one.port);
+    await silent.send(scanRequest(filePart('cut', 'a.txt'), { 'Idempotency-Key': 'silent' }).subarray(0, -10));
+    await underWay('silent');
+    t.match(await scan(one, 'silent', { content: 'whole' }), { status: 200, isReplayed: false });
+    t.match(await silent.answer(), { status: 408, body: /2000 ms without a byte, and was sent again/ });
+    silent.end();
   });
 
   t.test('a request whose process was killed is over, and the next one scans', async (t) => {

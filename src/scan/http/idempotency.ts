@@ -74,6 +74,11 @@ export class Keeper {
   async giveUp(): Promise<void> {
     await this.#kept.giveUp(this.#claim);
   }
+
+  /** Called when the same request has come again to this process. */
+  onAgain(listener: () => void): void {
+    this.#kept.onAgain(this.#claim, listener);
+  }
 }
 
 /** A scan whose answer is kept, where it has an Idempotency-Key. */
@@ -112,6 +117,24 @@ export class KeptScan extends HttpScan {
 
 /** The first one. What arrived whole is scanned also when its client has left: the client comes back with the same key. */
 export class FirstScan extends KeptScan {
+  #movedMs = performance.now();
+
+  constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings, keeper: Keeper) {
+    super(parts, exchange, settings, keeper);
+    keeper.onAgain(() => this.#giveWay());
+  }
+
+  override onFileBytes(bytes: Uint8Array): void {
+    this.#movedMs = performance.now();
+    super.onFileBytes(bytes);
+  }
+
+  /** A line that broke in silence: its client has sent it again, and would wait for the end of the time that an upload has. */
+  #giveWay(): void {
+    const isSilent = this.stage === 'receiving' && !this.isWhole && performance.now() - this.#movedMs > SILENT_MS;
+    if (isSilent) this.fail(new Failure('uploadTooSlow', `${SILENT_MS} ms without a byte, and was sent again`));
+  }
+
   protected override fetchUrl(url: string): void {
     this.sentUrl = url;
     super.fetchUrl(url);
@@ -206,6 +229,8 @@ interface KeptAnswersOptions {
   readonly onProblem: (error: unknown) => void;
 }
 
+/** An upload that says nothing for so long gives way to the same one that has come again. */
+const SILENT_MS = 2_000;
 const KEPT = '24 hours';
 /** A process that dies keeps others waiting so long at most. */
 const LEASE = '15 seconds';
@@ -225,6 +250,8 @@ const Headers = z.record(z.string(), z.string());
 export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
   const underWay = new Map<string, Claim>();
   const waiting = new Shares(WAITS_PER_USER);
+  /** By account and key, of those under way here. */
+  const listeners = new Map<string, () => void>();
 
   async function renew(): Promise<void> {
     if (underWay.size === 0) return;
@@ -245,6 +272,10 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
     return await look(sql, claim);
   }
 
+  function end(claim: Claim): void {
+    if (underWay.delete(claim.claimId)) listeners.delete(placeOf(claim));
+  }
+
   return {
     /** Waits for a request that is under way, as long as `isGone` says no. Throws Failure `unavailable`. */
     async claim(userId: string, key: string, isGone: () => boolean): Promise<Claimed> {
@@ -257,6 +288,7 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
         for (let pauseMs = FIRST_PAUSE_MS; found === null; pauseMs = Math.min(LAST_PAUSE_MS, 2 * pauseMs)) {
           if (isGone() || performance.now() > untilMs) throw new Unavailable('sameKeyBusy');
           await delay(pauseMs);
+          listeners.get(placeOf(claim))?.();
           found = await ask(claim);
         }
         return found;
@@ -264,17 +296,23 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
         waiting.giveBack(userId);
       }
     },
+    /** `listener`: called as long as somebody waits for it. */
+    onAgain(claim: Claim, listener: () => void): void {
+      if (underWay.has(claim.claimId)) listeners.set(placeOf(claim), listener);
+    },
     /** Keeps the answer. `fingerprint`: 64 hex characters over what was sent. */
-    async complete({ userId, claimId, keyHash }: Claim, fingerprint: string, { status, headers, body }: KeptAnswer) {
-      underWay.delete(claimId);
+    async complete(claim: Claim, fingerprint: string, { status, headers, body }: KeptAnswer) {
+      const { userId, claimId, keyHash } = claim;
+      end(claim);
       await sqlOf(userId)`
         UPDATE kept_answers SET creation_date = now(), fingerprint = decode(${fingerprint}, 'hex'), status = ${status},
           headers = ${JSON.stringify(headers)}::text::jsonb, body = ${body}
         WHERE user_id = ${userId} AND key_hash = ${keyHash} AND claim = ${claimId}`;
     },
     /** There is no answer to keep: the next request with the key is the first. */
-    async giveUp({ userId, claimId, keyHash }: Claim): Promise<void> {
-      underWay.delete(claimId);
+    async giveUp(claim: Claim): Promise<void> {
+      const { userId, claimId, keyHash } = claim;
+      end(claim);
       await sqlOf(userId)`
         DELETE FROM kept_answers
         WHERE user_id = ${userId} AND key_hash = ${keyHash} AND claim = ${claimId} AND status IS NULL`;
@@ -284,6 +322,10 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
       clearInterval(sweeping);
     },
   };
+}
+
+function placeOf({ userId, keyHash }: Claim): string {
+  return `${userId} ${keyHash.toString('hex')}`;
 }
 
 /** Whether nobody has the key: nobody ever had, the answer is too old, or who had it has died. */
