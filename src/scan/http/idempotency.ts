@@ -248,16 +248,15 @@ const SERVICE = 'service';
 const Headers = z.record(z.string(), z.string());
 
 export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
-  const underWay = new Map<string, Claim>();
+  const underWay = createUnderWay();
   const waiting = new Shares(WAITS_PER_USER);
-  /** By account and key, of those under way here. */
-  const listeners = new Map<string, () => void>();
 
   async function renew(): Promise<void> {
-    if (underWay.size === 0) return;
+    const ids = underWay.ids();
+    if (ids.length === 0) return;
     await sqlOf(SERVICE)`
       UPDATE kept_answers SET leased_until = now() + ${LEASE}::interval
-      WHERE status IS NULL AND claim = ANY(${[...underWay.keys()]}::uuid[])`;
+      WHERE status IS NULL AND claim = ANY(${ids}::uuid[])`;
   }
   const sweep = () => sqlOf(SERVICE)`DELETE FROM kept_answers WHERE creation_date < now() - ${KEPT}::interval`;
   const renewing = setInterval(() => renew().catch(onProblem), RENEW_MS).unref();
@@ -266,14 +265,10 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
   async function ask(claim: Claim): Promise<Claimed | null> {
     const sql = sqlOf(claim.userId);
     if (await take(sql, claim)) {
-      underWay.set(claim.claimId, claim);
+      underWay.begin(claim);
       return { kind: 'first', claim };
     }
     return await look(sql, claim);
-  }
-
-  function end(claim: Claim): void {
-    if (underWay.delete(claim.claimId)) listeners.delete(placeOf(claim));
   }
 
   return {
@@ -288,7 +283,7 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
         for (let pauseMs = FIRST_PAUSE_MS; found === null; pauseMs = Math.min(LAST_PAUSE_MS, 2 * pauseMs)) {
           if (isGone() || performance.now() > untilMs) throw new Unavailable('sameKeyBusy');
           await delay(pauseMs);
-          listeners.get(placeOf(claim))?.();
+          underWay.tellAgain(claim);
           found = await ask(claim);
         }
         return found;
@@ -297,13 +292,11 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
       }
     },
     /** `listener`: called as long as somebody waits for it. */
-    onAgain(claim: Claim, listener: () => void): void {
-      if (underWay.has(claim.claimId)) listeners.set(placeOf(claim), listener);
-    },
+    onAgain: underWay.listen,
     /** Keeps the answer. `fingerprint`: 64 hex characters over what was sent. */
     async complete(claim: Claim, fingerprint: string, { status, headers, body }: KeptAnswer) {
       const { userId, claimId, keyHash } = claim;
-      end(claim);
+      underWay.end(claim);
       await sqlOf(userId)`
         UPDATE kept_answers SET creation_date = now(), fingerprint = decode(${fingerprint}, 'hex'), status = ${status},
           headers = ${JSON.stringify(headers)}::text::jsonb, body = ${body}
@@ -312,7 +305,7 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
     /** There is no answer to keep: the next request with the key is the first. */
     async giveUp(claim: Claim): Promise<void> {
       const { userId, claimId, keyHash } = claim;
-      end(claim);
+      underWay.end(claim);
       await sqlOf(userId)`
         DELETE FROM kept_answers
         WHERE user_id = ${userId} AND key_hash = ${keyHash} AND claim = ${claimId} AND status IS NULL`;
@@ -321,6 +314,24 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
       clearInterval(renewing);
       clearInterval(sweeping);
     },
+  };
+}
+
+/** The claims of this process, and who is to hear when the same request has come again. */
+function createUnderWay() {
+  const claims = new Set<string>();
+  /** By account and key. */
+  const listeners = new Map<string, () => void>();
+  return {
+    ids: (): string[] => [...claims],
+    begin: (claim: Claim): void => void claims.add(claim.claimId),
+    end(claim: Claim): void {
+      if (claims.delete(claim.claimId)) listeners.delete(placeOf(claim));
+    },
+    listen(claim: Claim, listener: () => void): void {
+      if (claims.has(claim.claimId)) listeners.set(placeOf(claim), listener);
+    },
+    tellAgain: (claim: Claim): void => listeners.get(placeOf(claim))?.(),
   };
 }
 
