@@ -186,7 +186,7 @@ std::vector<File> Read(Bytes bytes, size_t files_max) {
   return ReadMacBinary(bytes);
 }
 
-std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max) {
+std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max, uint64_t& read) {
   constexpr size_t kEntry = 18;
   std::vector<File> files;
   // From version 2.1 on it ends with the name of a library.
@@ -201,6 +201,7 @@ std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max) {
     for (size_t at = 0; entries.size() - at > kEntry && files.size() <= files_max;) {
       const uint64_t entry = HighNumber(entries, at, 4);
       if (entry <= kEntry || entry > entries.size() - at) break;
+      read += entry;
       const size_t before = files.size();
       Add(bytes, start + HighNumber(entries, at + 4, 4), HighNumber(entries, at + 8, 4), files);
       if (files.size() > before) files.back().is_packed = entries[at + 16] == 1;

@@ -21,8 +21,8 @@ struct File {
 // AppleSingle, AppleDouble and MacBinary, packages of OLE, asar, binary property lists with bytes in them (Safari's web archives). No more than one file more than asked for.
 std::vector<File> Read(Bytes bytes, size_t files_max);
 
-// Of PyInstaller, whose list ends here with its mark.
-std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max);
+// Of PyInstaller, whose list ends here with its mark. The bytes of lists that were read are added to `read`: many marks may have one list.
+std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max, uint64_t& read);
 
 // Modules of PyInstaller, one behind the other, each by zlib, up to their list. Those that are encrypted begin nowhere.
 struct Modules {

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Files in bundles and installers, and messages of OpenPGP.
+// Files in bundles and installers, and messages of OpenPGP and CMS.
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "bundles.h"
+#include "cms.h"
 #include "encoded.h"
 #include "layers.h"
 #include "openpgp.h"
 
 namespace sluice::layers {
+
+void Layers::NoteSigned(Bytes bytes) {
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (const std::optional<streams::End> end = cms::Unpack(bytes, output)) NoteEnd(*end, "CMS");
+  Add(std::move(held));
+}
 
 void Layers::NoteMessage(Bytes bytes) {
   Held held;
@@ -38,15 +46,23 @@ void Layers::NoteBehindCabinet(Bytes bytes) {
   Add(std::move(held));
 }
 
-// False: they lie in each other, again and again.
-bool Layers::NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std::vector<zip::Member>& members) {
-  uint64_t taken = 0;
+// False: they lie in each other, again and again. `taken` is of all lists of these bytes.
+bool Layers::NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std::vector<zip::Member>& members, uint64_t& taken) {
+  uint64_t size = 0;
   for (const bundles::File& file : files) {
-    taken += file.size;
+    size += file.size;
     const uint16_t method = file.is_packed ? encoded::kZlib : encoded::kAsItIs;
     members.push_back({method, false, false, file.start, file.start + file.size, file.is_packed ? 0 : file.size, true});
   }
-  return taken <= bytes.size() || Spend(taken - bytes.size());
+  return Take(bytes, size, taken);
+}
+
+// Any number of marks may say that one list is theirs.
+bool Layers::NotePyInstaller(Bytes bytes, size_t mark, std::vector<zip::Member>& members, uint64_t& taken) {
+  if (members.size() > limits_.max_files) return true;
+  uint64_t read = 0;
+  const std::vector<bundles::File> files = bundles::ReadPyInstaller(bytes, mark, limits_.max_files, read);
+  return Take(bytes, read, taken) && NoteFiles(bytes, files, members, taken);
 }
 
 // As one text: none of them has a head of its own.
@@ -83,6 +99,7 @@ void Layers::NoteInstaller(Bytes bytes) {
     return;
   }
   NoteEnd(end, "NSIS");
+  const uint64_t left = now_.bytes_left;
   for (size_t at = 0; all.size() - at > kSize && now_.count <= limits_.max_files;) {
     const Bytes rest = all.subspan(at + kSize);
     const Bytes file = rest.first(std::min<size_t>(Word(all, at), rest.size()));
@@ -92,6 +109,9 @@ void Layers::NoteInstaller(Bytes bytes) {
     Add(std::move(copy));
     at += kSize + file.size();
   }
+  // What is in no file, as are sizes of nothing, has been unpacked as well.
+  const uint64_t added = left - now_.bytes_left;
+  if (all.size() > added) Spend(all.size() - added);
 }
 
 }  // namespace sluice::layers

@@ -123,10 +123,10 @@ void Layers::UnpackCompound(const Opened& compound) {
 }
 
 // They lie in streams of compound files. In what has none of these nobody reads them, and programs look like them at many places.
-bool Layers::NoteOffice(Bytes bytes, std::vector<zip::Member>& members) {
+bool Layers::NoteOffice(Bytes bytes, std::vector<zip::Member>& members, uint64_t& taken) {
   if (!has_compound_) return true;
   NoteMacros(bytes);
-  return NoteFiles(bytes, macros::ReadObjects(bytes, limits_.max_files), members);
+  return NoteFiles(bytes, macros::ReadObjects(bytes, limits_.max_files), members, taken);
 }
 
 // What libclamav makes of macros is one text of all modules, with words of its own between them: it can't be compared.

@@ -35,6 +35,7 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   encoded::Finder encoded(bytes, limits_.max_files);
   EmbeddedStreams streams;
   bool may_be_zip = false;
+  uint64_t taken = 0;
   marks::Finder marks(bytes);
   while (const std::optional<marks::Mark> mark = marks.Next()) {
     may_be_zip = may_be_zip || zip::IsSign(bytes, *mark);
@@ -44,7 +45,7 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
     if (mark->kind == marks::Kind::kStream) {
       NoteEmbeddedStream(bytes, mark->at, streams);
     } else if (mark->kind == marks::Kind::kPyInstaller) {
-      if (!NoteFiles(bytes, bundles::ReadPyInstaller(bytes, mark->at, limits_.max_files), encoded.members())) return;
+      if (!NotePyInstaller(bytes, mark->at, encoded.members(), taken)) return;
     } else {
       encoded.Meet(*mark);
     }
@@ -54,8 +55,8 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
   NoteDeflated(level, bytes);
   NoteModules(bytes);
   NoteInstaller(bytes);
-  if (!NoteFiles(bytes, bundles::Read(bytes, limits_.max_files), encoded.members())) return;
-  if (!NoteOffice(bytes, encoded.members())) return;
+  if (!NoteFiles(bytes, bundles::Read(bytes, limits_.max_files), encoded.members(), taken)) return;
+  if (!NoteOffice(bytes, encoded.members(), taken)) return;
   NoteSpelled(bytes, encoded);
   NoteWide(bytes);
   NoteEntities(bytes);

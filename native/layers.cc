@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "archives.h"
-#include "cms.h"
 #include "encoded.h"
 #include "foreign.h"
 #include "listed.h"
@@ -121,18 +120,13 @@ void Layers::NoteArchive(const archives::Archive& archive) {
   if (archive.is_damaged) NoteEnd(streams::End::kDamaged, archive.name);
   if (archive.is_foreign) NoteEnd(streams::End::kForeign, archive.name);
   for (const Bytes& member : archive.members) {
+    // That they are too many has been said.
+    if (now_.count > limits_.max_files) return;
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);
     if (!output.Put(member)) return NoteEnd(output.stopped(), archive.name);
     Add(std::move(held));
   }
-}
-
-void Layers::NoteSigned(Bytes bytes) {
-  Held held;
-  streams::Output output(&held, now_.bytes_left, deadline_);
-  if (const std::optional<streams::End> end = cms::Unpack(bytes, output)) NoteEnd(*end, "CMS");
-  Add(std::move(held));
 }
 
 bool Layers::NoteSevenZip(uint32_t level, Bytes bytes) {
@@ -238,6 +232,8 @@ void Layers::NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& readin
   if (reading.is_cut) Mark(kTruncated);
   if (reading.is_too_many) Mark(std::string(kLimit) + "MaxFiles");
   if (!reading.contradiction.empty()) MarkIncomplete("a zip can be read in several ways: " + reading.contradiction);
+  uint64_t bounded = 0;
+  if (!Take(bytes, zip::BoundedBytes(reading), bounded)) return;
   NoteOpened(level, bytes, reading.opened);
   uint64_t taken = 0;
   for (const zip::Member& member : reading.members) {
@@ -418,6 +414,13 @@ bool Layers::Spend(uint64_t bytes) {
   now_.spare_bytes -= std::min(bytes, now_.spare_bytes);
   if (!is_enough) MarkIncomplete("too much of it only looks packed, or lies in several archives");
   return is_enough;
+}
+
+// What parts of these bytes take altogether: as much as there is for nothing, since they lie beside each other, and what is beyond that is spent.
+bool Layers::Take(Bytes bytes, uint64_t count, uint64_t& taken) {
+  const uint64_t before = std::max<uint64_t>(taken, bytes.size());
+  taken += count;
+  return taken <= before || Spend(taken - before);
 }
 
 void Layers::Mark(std::string name) {

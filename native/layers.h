@@ -156,7 +156,7 @@ class Layers {
   void NoteLocked(Bytes bytes, const compound::File& file);
   void NoteWorkbooks(Bytes bytes, const compound::File& file);
   const std::vector<uint8_t>* KeyOf(Bytes info, const office::Lock& lock);
-  bool NoteOffice(Bytes bytes, std::vector<zip::Member>& members);
+  bool NoteOffice(Bytes bytes, std::vector<zip::Member>& members, uint64_t& taken);
   void NoteMacros(Bytes bytes);
   // The next three: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);
@@ -169,7 +169,8 @@ class Layers {
   void NoteMessage(Bytes bytes);
   void NoteModules(Bytes bytes);
   void NoteInstaller(Bytes bytes);
-  bool NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std::vector<zip::Member>& members);
+  bool NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std::vector<zip::Member>& members, uint64_t& taken);
+  bool NotePyInstaller(Bytes bytes, size_t mark, std::vector<zip::Member>& members, uint64_t& taken);
   void NoteDeflated(uint32_t level, Bytes bytes);
   void NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before);
   void NoteWide(Bytes bytes);
@@ -192,6 +193,7 @@ class Layers {
   void Settle(uint32_t level, uint64_t size);
   void Add(Held held, Origin origin = Origin::kPacked);
   bool Spend(uint64_t bytes);
+  bool Take(Bytes bytes, uint64_t count, uint64_t& taken);
   void NoteForeign(const char* name);
   void NoteEnd(streams::End end, const char* what);
   void Mark(std::string name);

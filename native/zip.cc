@@ -324,4 +324,12 @@ bool IsSign(Bytes bytes, const marks::Mark& mark) {
 
 Reading Read(Bytes bytes, size_t members_max) { return Reader(bytes, members_max).Read(); }
 
+uint64_t BoundedBytes(const Reading& reading) {
+  uint64_t bytes = 0;
+  for (const auto* members : {&reading.members, &reading.opened}) {
+    for (const Member& member : *members) bytes += member.is_bounded ? member.end - member.start : 0;
+  }
+  return bytes;
+}
+
 }  // namespace sluice::zip

@@ -49,4 +49,7 @@ struct Reading {
 bool IsSign(Bytes bytes, const marks::Mark& mark);
 Reading Read(Bytes bytes, size_t members_max);
 
+// Of all members that have a size. Directories may name one of them thousands of times, and to unpack it takes long also where nothing comes out.
+uint64_t BoundedBytes(const Reading& reading);
+
 }  // namespace sluice::zip

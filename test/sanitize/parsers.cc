@@ -232,7 +232,8 @@ void RunDmg(Bytes bytes, uint8_t, Budget& budget) {
 
 void RunBundles(Bytes bytes, uint8_t choice, Budget&) {
   auto files = sluice::bundles::Read(bytes, kFilesMost);
-  const auto others = sluice::bundles::ReadPyInstaller(bytes, std::min<size_t>(choice, bytes.size()), kFilesMost);
+  uint64_t read = 0;
+  const auto others = sluice::bundles::ReadPyInstaller(bytes, std::min<size_t>(choice, bytes.size()), kFilesMost, read);
   files.insert(files.end(), others.begin(), others.end());
   for (const auto& file : files) CheckWithin(bytes, file.start, file.start + file.size);
   if (const auto modules = sluice::bundles::ModulesOf(bytes)) CheckWithin(bytes, std::min(modules->start, modules->list), std::max(modules->start, modules->list));

@@ -1,0 +1,68 @@
+// A few bytes that ask for very much work out of which nothing comes: lists and members that are named again and again, and sizes of nothing.
+import { deflateRawSync } from 'node:zlib';
+import t from 'tap';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { load } from '../native/engine.js';
+import { verdictOf } from './compare.js';
+
+const tooMuch = 'incomplete: too much of it only looks packed, or lies in several archives';
+
+function high(...all: readonly number[]): Buffer {
+  const bytes = Buffer.alloc(4 * all.length);
+  for (const [at, value] of all.entries()) bytes.writeUInt32BE(value, 4 * at);
+  return bytes;
+}
+
+/** Marks of PyInstaller which all say that the same list is theirs. */
+function marksOfOneList({ marks, entries, size }: { marks: number; entries: number; size: number }): Buffer {
+  const entry = Buffer.concat([high(19, 0, size, 0), Buffer.alloc(3)]);
+  const list = Buffer.alloc(19 * entries, entry);
+  const parts: Buffer[] = [list, Buffer.alloc(size * entries)];
+  let at = list.length + size * entries;
+  for (let index = 0; index < marks; index += 1, at += 24) {
+    parts.push(Buffer.from('MEI\x0c\x0b\x0a\x0b\x0e', 'latin1'), high(at + 24, 0, list.length, 0));
+  }
+  return Buffer.concat(parts);
+}
+
+/** Blocks of deflate that hold nothing, and a directory that names them again and again. */
+function zipOfOneMember(names: number, blocks: number): Buffer {
+  const data = Buffer.concat([Buffer.alloc(5 * blocks, Buffer.from('000000ffff', 'hex')), Buffer.from('0300', 'hex')]);
+  const head = Buffer.alloc(26);
+  head.writeUInt16LE(20, 0);
+  head.writeUInt16LE(8, 4);
+  head.writeUInt32LE(data.length, 14);
+  head.writeUInt16LE(1, 22);
+  const local = Buffer.concat([Buffer.from('PK\x03\x04'), head, Buffer.from('a'), data]);
+  const record = Buffer.concat([Buffer.from('PK\x01\x02\x14\0'), head, Buffer.alloc(14), Buffer.from('a')]);
+  const end = Buffer.alloc(18);
+  end.writeUInt16LE(names, 4);
+  end.writeUInt16LE(names, 6);
+  end.writeUInt32LE(record.length * names, 8);
+  end.writeUInt32LE(local.length, 12);
+  return Buffer.concat([local, Buffer.alloc(record.length * names, record), Buffer.from('PK\x05\x06'), end]);
+}
+
+/** An installer of files without bytes: of each there is the size alone. */
+function installerOfSizes(files: number): Buffer {
+  const packed = deflateRawSync(Buffer.concat([Buffer.from([1, 0, 0, 0, 7]), Buffer.alloc(4 * files)]));
+  const sizes = Buffer.from(new Uint32Array([1, 28 + packed.length]).buffer);
+  const mark = Buffer.from('\0\0\0\0\xef\xbe\xad\xdeNullsoftInst', 'latin1');
+  return Buffer.concat([Buffer.from('MZ'), Buffer.alloc(510), mark, sizes, packed]);
+}
+
+const contents: Record<string, [string, Buffer]> = {
+  'a list that few marks have': ['clean', marksOfOneList({ marks: 3, entries: 1000, size: 0 })],
+  'a list that many marks have': [tooMuch, marksOfOneList({ marks: 2000, entries: 1000, size: 0 })],
+  'a list of files that many marks have': [tooMuch, marksOfOneList({ marks: 60, entries: 100, size: 300 })],
+  'a member that a directory names twice': ['clean', zipOfOneMember(2, 20_000)],
+  'a member that a directory names often': [tooMuch, zipOfOneMember(500, 20_000)],
+  'such a member behind other bytes': [tooMuch, Buffer.concat([Buffer.alloc(100, 'X'), zipOfOneMember(500, 20_000)])],
+  'an installer of some sizes': ['clean', installerOfSizes(1000)],
+  'an installer of very many sizes': [tooMuch, installerOfSizes(1 << 20)],
+};
+
+t.test('what is to be looked at again and again has an end', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, [verdict, bytes]] of Object.entries(contents)) t.equal(verdictOf(bytes), verdict, what);
+});
