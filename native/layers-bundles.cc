@@ -46,6 +46,13 @@ void Layers::NoteBehindCabinet(Bytes bytes) {
   Add(std::move(held));
 }
 
+// What parts of these bytes take altogether: as much as there is for nothing, since they lie beside each other, and what is beyond that is spent.
+bool Layers::Take(Bytes bytes, uint64_t count, uint64_t& taken) {
+  const uint64_t before = std::max<uint64_t>(taken, bytes.size());
+  taken += count;
+  return taken <= before || Spend(taken - before);
+}
+
 // False: they lie in each other, again and again. `taken` is of all lists of these bytes.
 bool Layers::NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std::vector<zip::Member>& members, uint64_t& taken) {
   uint64_t size = 0;

@@ -96,6 +96,8 @@ void Layers::Note(uint32_t level, Bytes bytes) {
     is_container = !streams::MayBeOther(kind, bytes);
     NoteStreams(kind, level, bytes);
   }
+  // Lists may be packed well, and each archive has one.
+  if (now_.spare_bytes == 0) return;
   is_container = NoteSevenZip(level, bytes) || is_container;
   is_container = NoteListed(level, bytes) || is_container;
   NoteBehindCabinet(bytes);
@@ -131,7 +133,9 @@ void Layers::NoteArchive(const archives::Archive& archive) {
 
 bool Layers::NoteSevenZip(uint32_t level, Bytes bytes) {
   std::vector<uint64_t> sizes;
-  const seven_zip::Reading reading = seven_zip::Read(bytes, sizes);
+  uint64_t list_bytes = 0;
+  const seven_zip::Reading reading = seven_zip::Read(bytes, sizes, list_bytes);
+  if (list_bytes > bytes.size()) Spend(list_bytes - bytes.size());
   if (reading == seven_zip::Reading::kForeign) NoteEnd(streams::End::kForeign, "7z");
   if (reading == seven_zip::Reading::kDamaged) NoteEnd(streams::End::kDamaged, "7z");
   if (reading == seven_zip::Reading::kOpened) Await(level, sizes);
@@ -140,6 +144,7 @@ bool Layers::NoteSevenZip(uint32_t level, Bytes bytes) {
 
 bool Layers::NoteListed(uint32_t level, Bytes bytes) {
   const listed::Reading reading = listed::Read(bytes);
+  if (reading.list_bytes > bytes.size()) Spend(reading.list_bytes - bytes.size());
   if (reading.is_encrypted) Mark(kEncrypted);
   if (reading.is_cut) Mark(kTruncated);
   if (reading.is_damaged) MarkIncomplete("damaged archive data");
@@ -414,13 +419,6 @@ bool Layers::Spend(uint64_t bytes) {
   now_.spare_bytes -= std::min(bytes, now_.spare_bytes);
   if (!is_enough) MarkIncomplete("too much of it only looks packed, or lies in several archives");
   return is_enough;
-}
-
-// What parts of these bytes take altogether: as much as there is for nothing, since they lie beside each other, and what is beyond that is spent.
-bool Layers::Take(Bytes bytes, uint64_t count, uint64_t& taken) {
-  const uint64_t before = std::max<uint64_t>(taken, bytes.size());
-  taken += count;
-  return taken <= before || Spend(taken - before);
 }
 
 void Layers::Mark(std::string name) {

@@ -155,6 +155,7 @@ Reading ReadXar(Bytes bytes) {
   const size_t header = std::min<size_t>(size_t{bytes[4]} << 8 | bytes[5], bytes.size());
   const streams::End end = streams::UnpackZlib(bytes.subspan(header), output);
   const std::string_view list = TextOf(held.bytes());
+  reading.list_bytes = list.size();
   // What may hide an element, or make one.
   reading.is_damaged = end != streams::End::kWhole || list.find("<toc") == list.npos || list.find("<!") != list.npos;
   AddXarSizes(list, "<data", "</data>", reading);

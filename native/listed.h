@@ -19,6 +19,8 @@ struct Reading {
   bool is_encrypted = false;
   bool is_cut = false;
   bool is_damaged = false;
+  // Of a list that is packed, what came out.
+  uint64_t list_bytes = 0;
 };
 
 // Of an LHA archive that begins here, among other bytes, as far as its headers say; 0: none does.

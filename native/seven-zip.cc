@@ -246,7 +246,7 @@ Streams ReadStreams(Input& input) {
 }
 
 // The directory is packed as members are, by one method; into `held`, where it isn't merely copied.
-Bytes Unpack(const Streams& streams, Bytes bytes, Held& held) {
+Bytes Unpack(const Streams& streams, Bytes bytes, Held& held, uint64_t& unpacked) {
   constexpr size_t kProperties = 5;
   constexpr std::chrono::seconds kPatience{1};
   const uint64_t room = bytes.size() - kStart;
@@ -259,11 +259,13 @@ Bytes Unpack(const Streams& streams, Bytes bytes, Held& held) {
   if (coder.id == kCopy) return packed;
   if (coder.id != kLzma || coder.properties.size() != kProperties) throw Broken();
   streams::Output output(&held, kHeaderMax, streams::Clock::now() + kPatience);
-  if (streams::UnpackLzma(coder.properties, streams.unpacked_size, packed, output) != streams::End::kWhole) throw Broken();
+  const streams::End end = streams::UnpackLzma(coder.properties, streams.unpacked_size, packed, output);
+  unpacked += output.size();
+  if (end != streams::End::kWhole) throw Broken();
   return held.bytes();
 }
 
-Reading ReadHeader(Bytes bytes, Bytes header, std::vector<uint64_t>& sizes) {
+Reading ReadHeader(Bytes bytes, Bytes header, std::vector<uint64_t>& sizes, uint64_t& list_bytes) {
   constexpr int kPackedMax = 4;
   Held unpacked;
   for (int times = 0; times < kPackedMax; times++) {
@@ -273,7 +275,7 @@ Reading ReadHeader(Bytes bytes, Bytes header, std::vector<uint64_t>& sizes) {
       const Streams streams = ReadStreams(input);
       if (streams.is_any_encrypted) return Reading::kNone;
       Held next;
-      header = Unpack(streams, bytes, next);
+      header = Unpack(streams, bytes, next, list_bytes);
       unpacked = std::move(next);
       continue;
     }
@@ -291,7 +293,7 @@ Reading ReadHeader(Bytes bytes, Bytes header, std::vector<uint64_t>& sizes) {
 
 }  // namespace
 
-Reading Read(Bytes bytes, std::vector<uint64_t>& sizes) {
+Reading Read(Bytes bytes, std::vector<uint64_t>& sizes, uint64_t& list_bytes) {
   if (!Has(bytes, 0, kMagic)) return Reading::kNone;
   if (bytes.size() < kStart) return Reading::kDamaged;
   const uint64_t offset = Long(bytes, 12);
@@ -299,7 +301,7 @@ Reading Read(Bytes bytes, std::vector<uint64_t>& sizes) {
   if (size == 0) return offset == 0 ? Reading::kNone : Reading::kDamaged;
   if (offset > bytes.size() - kStart || size > bytes.size() - kStart - offset) return Reading::kDamaged;
   try {
-    return ReadHeader(bytes, bytes.subspan(kStart + static_cast<size_t>(offset), static_cast<size_t>(size)), sizes);
+    return ReadHeader(bytes, bytes.subspan(kStart + static_cast<size_t>(offset), static_cast<size_t>(size)), sizes, list_bytes);
   } catch (const Broken&) {
     return Reading::kDamaged;
   }

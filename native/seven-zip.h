@@ -19,7 +19,7 @@ enum class Reading : uint8_t {
   kDamaged,
 };
 
-// `sizes`: of the members that libclamav opens, unless their data is damaged: it passes over that in silence.
-Reading Read(Bytes bytes, std::vector<uint64_t>& sizes);
+// `sizes`: of the members that libclamav opens, unless their data is damaged: it passes over that in silence. What came out of packed directories is added to `list_bytes`.
+Reading Read(Bytes bytes, std::vector<uint64_t>& sizes, uint64_t& list_bytes);
 
 }  // namespace sluice::seven_zip

@@ -1,5 +1,5 @@
 // A few bytes that ask for very much work out of which nothing comes: lists and members that are named again and again, and sizes of nothing.
-import { deflateRawSync } from 'node:zlib';
+import { deflateRawSync, deflateSync } from 'node:zlib';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { load } from '../native/engine.js';
@@ -51,6 +51,12 @@ function installerOfSizes(files: number): Buffer {
   return Buffer.concat([Buffer.from('MZ'), Buffer.alloc(510), mark, sizes, packed]);
 }
 
+/** An archive of XAR with nothing but a list of elements that say nothing. */
+function xarOfElements(bytes: number): Buffer {
+  const list = deflateSync(Buffer.concat([Buffer.from('<toc>'), Buffer.alloc(bytes, '<data></data>')]));
+  return Buffer.concat([Buffer.from('xar!\0\x1c\0\x01'), Buffer.alloc(20), list]);
+}
+
 const contents: Record<string, [string, Buffer]> = {
   'a list that few marks have': ['clean', marksOfOneList({ marks: 3, entries: 1000, size: 0 })],
   'a list that many marks have': [tooMuch, marksOfOneList({ marks: 2000, entries: 1000, size: 0 })],
@@ -59,6 +65,8 @@ const contents: Record<string, [string, Buffer]> = {
   'a member that a directory names often': [tooMuch, zipOfOneMember(500, 20_000)],
   'such a member behind other bytes': [tooMuch, Buffer.concat([Buffer.alloc(100, 'X'), zipOfOneMember(500, 20_000)])],
   'an installer of some sizes': ['clean', installerOfSizes(1000)],
+  'a list of XAR': ['clean', xarOfElements(1 << 16)],
+  'a list of XAR that is packed into very few bytes': [tooMuch, xarOfElements(8 << 20)],
   'an installer of very many sizes': [tooMuch, installerOfSizes(1 << 20)],
 };
 

@@ -286,7 +286,8 @@ void RunZip(Bytes bytes, uint8_t, Budget& budget) {
   UnpackMembers(bytes, reading.members, budget);
   UnpackMembers(bytes, reading.opened, budget);
   std::vector<uint64_t> sizes;
-  sluice::seven_zip::Read(bytes, sizes);
+  uint64_t list_bytes = 0;
+  sluice::seven_zip::Read(bytes, sizes, list_bytes);
   budget.Spend([&](Output& output) { sluice::cms::Unpack(bytes, output); });
 }
 
