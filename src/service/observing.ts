@@ -60,14 +60,7 @@ export async function openTraces(
     return propagator.extract(api.ROOT_CONTEXT, { traceparent: parent }, api.defaultTextMapGetter);
   }
 
-  add({
-    /** Sends what waits. The SDK by itself goes on for 10 seconds where the collector doesn't answer. */
-    async stop() {
-      const isOver = await endsWithin(provider.shutdown(), LAST_SPANS_MS).catch(() => true);
-      if (!isOver)
-        log.warn({ afterMs: LAST_SPANS_MS }, 'the collector of traces has not answered: the last ones are not sent');
-    },
-  });
+  add({ stop: () => sendLast(provider, log) });
   return {
     ended(scan, times) {
       const endedMs = performance.now();
@@ -98,6 +91,13 @@ export async function openTraces(
       root.end(wall(endedMs));
     },
   };
+}
+
+/** The SDK by itself goes on for 10 seconds where the collector doesn't answer. */
+async function sendLast(provider: { shutdown(): Promise<void> }, log: EventLog): Promise<void> {
+  const isOver = await endsWithin(provider.shutdown(), LAST_SPANS_MS).catch(() => true);
+  if (!isOver)
+    log.warn({ afterMs: LAST_SPANS_MS }, 'the collector of traces has not answered: the last ones are not sent');
 }
 
 /** Milliseconds since 1970. */

@@ -2,7 +2,7 @@
 // kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { accessSync, chmodSync, closeSync, constants, openSync, readdirSync, rmSync } from 'node:fs';
+import { accessSync, chmodSync, closeSync, constants, existsSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -27,7 +27,9 @@ const STEP_BACK_MAX_MS = 120;
  */
 export function makeDataDirectory(dataDirectory: string, below: string): void {
   try {
-    makeFolder(join(dataDirectory, below));
+    const folder = join(dataDirectory, below);
+    // What else is there is for who uses it to judge.
+    if (!existsSync(folder)) makeFolder(folder);
     accessSync(dataDirectory, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new StoreError(`The data directory ${dataDirectory} can't be written: ${messageOfError(error)}`, {

@@ -31,8 +31,7 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
   const processes = createProcesses(start, onReport, service);
   const main = createMain();
   const replacement = createReplacement({ processes, isWanted, onReplaced: main.become, log, stop });
-  const delayAfter = createDelays(backOff);
-  const killOf = createMemoryWatch(memoryKills);
+  const delayAfter = createRestarts({ backOff, memoryKills, log });
   /** It ends because it has asked for that; another one follows. */
   let restarting: ServerProcess | null = null;
 
@@ -68,14 +67,7 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
       if (main.become(replacement.promote(end)) !== null) return true;
       if (isOver(end, service.everReady)) return false;
     }
-    const kill = killOf(end);
-    const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || kill !== 'of somebody' });
-    if (isRequested) log.warn({ delayMs }, 'starting again after a lack of memory');
-    else
-      log.error(
-        { ...fieldsOf(end), ...(kill === 'of the kernel' ? MEMORY_RAN_OUT : {}), delayMs },
-        'server ended, restarting',
-      );
+    const delayMs = delayAfter(end, isRequested);
     if (delayMs > 0) await pause(delayMs, stop);
     return !stop.aborted;
   }
@@ -101,6 +93,21 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
     tell: processes.tell,
     firstReady: processes.firstReady,
     empty: processes.empty,
+  };
+}
+
+/** `isRequested`: it has ended because it lacked memory. Says so, and returns milliseconds. */
+function createRestarts({ backOff, memoryKills, log }: Pick<SlotOptions, 'backOff' | 'memoryKills' | 'log'>) {
+  const delayAfter = createDelays(backOff);
+  const killOf = createMemoryWatch(memoryKills);
+
+  return (end: End, isRequested: boolean): number => {
+    const kill = killOf(end);
+    const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || kill !== 'of somebody' });
+    const reason = kill === 'of the kernel' ? MEMORY_RAN_OUT : {};
+    if (isRequested) log.warn({ delayMs }, 'starting again after a lack of memory');
+    else log.error({ ...fieldsOf(end), ...reason, delayMs }, 'server ended, restarting');
+    return delayMs;
   };
 }
 

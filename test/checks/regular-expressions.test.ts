@@ -43,7 +43,7 @@ const exceptions: readonly (readonly [file: string, expression: string, reason: 
     '/(FATAL|PANIC|HINT|DETAIL|[a-z]+: (error|fatal|hint)): /i',
     'lines of the embedded database as it starts',
   ],
-  ['store/redis/redis.ts', '/\\S*\\d+\\.\\d+\\.\\d+\\.\\d+\\S*/g', 'messages of connection errors'],
+  ['store/redis/refusals.ts', '/\\S*\\d+\\.\\d+\\.\\d+\\.\\d+\\S*/g', 'messages of connection errors'],
 ];
 
 function expressionsOf(file: string): string[] {

@@ -162,7 +162,7 @@ t.test('a content is looked at whatever it begins with', async (t) => {
 
 t.test('what begins again and again takes no longer for that', async (t) => {
   await load(t, [ownSignaturesDirectory], { maxScanTimeMs: 3000 });
-  t.equal(verdictOf(xar('<data'.repeat(2_000_000), script)), 'infected', 'elements of a list');
+  t.equal(verdictOf(xar('<data'.repeat(150_000), script)), 'infected', 'elements of a list');
   const unit = `${'('.repeat(512)}99999999${' '.repeat(24)}`;
   t.equal(verdictOf(Buffer.concat([Buffer.alloc(9 << 20, unit), script])), 'infected');
 });

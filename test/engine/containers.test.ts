@@ -209,7 +209,7 @@ t.test('of the directory of a 7z as much is kept as says whether it can be opene
   start.writeBigUInt64LE(BigInt(directory.length), 20);
   const content = Buffer.concat([start, data, directory]);
   const before = process.resourceUsage().maxRSS;
-  t.match(scanBuffer(content).alerts, ['Sluice.Mark.Incomplete.damaged 7z data']);
+  t.ok(scanBuffer(content).alerts.includes('Sluice.Mark.Incomplete.damaged 7z data'));
   const grown = (process.resourceUsage().maxRSS - before) / 1024;
   t.ok(grown < 70, `${grown} MB`);
 });
