@@ -27,15 +27,30 @@ constexpr uint32_t kInWord = 5;
 // Bits count from the highest one on.
 uint32_t OtherBits(uint32_t hash) { return std::rotl(hash, kHashBits / 2); }
 
-constexpr size_t kBytes = 256;
-using Values = std::bitset<kBytes>;
+constexpr uint32_t kBytes = 256;
 
-Values ValuesOf(const Item& item) {
-  Values values;
-  for (size_t value = 0; value < kBytes; value++) {
-    if (((value ^ item.value) & item.mask) == 0) values.set(Folded(value));
+// All that bytes of which some bits may not be known can be, folded.
+std::vector<uint32_t> RowsOf(uint64_t value, uint64_t mask) {
+  std::vector<uint32_t> rows{0};
+  for (size_t shift = 0; shift < 8 * kRow; shift += 8) {
+    const Item item{static_cast<uint8_t>(value >> shift), static_cast<uint8_t>(mask >> shift)};
+    if (item.is_known()) {
+      for (uint32_t& row : rows) row |= static_cast<uint32_t>(Folded(item.value)) << shift;
+      continue;
+    }
+    std::bitset<kBytes> values;
+    for (uint32_t byte = 0; byte < kBytes; byte++) {
+      if (((byte ^ item.value) & item.mask) == 0) values.set(Folded(byte));
+    }
+    std::vector<uint32_t> longer;
+    for (const uint32_t row : rows) {
+      for (uint32_t byte = 0; byte < kBytes; byte++) {
+        if (values[byte]) longer.push_back(row | byte << shift);
+      }
+    }
+    rows = std::move(longer);
   }
-  return values;
+  return rows;
 }
 
 // All bytes that are this one when they are folded.
@@ -48,27 +63,19 @@ void AddUnfolded(ByteClasses& classes, uint8_t byte, uint8_t of) {
 }  // namespace
 
 void Filter::Add(std::span<const Item> items, size_t at, size_t known) {
-  // What lies before the first of them, behind the last one, and in between where the length isn't known may be anything.
-  const auto values_at = [&](size_t place) { return ValuesOf(place < items.size() && items[place].is_byte ? items[place] : Item{}); };
   if (known == kPair) {
     twos_.push_back(static_cast<uint32_t>(Folded(items[at].value | items[at + 1].value << 8)));
     return;
   }
-  for (Rows* of : {&here_, &behind_}) {
-    const size_t begin = of == &here_ ? at : at - 1;
-    std::vector<uint32_t> rows{0};
-    for (size_t one = 0; one < kRow; one++) {
-      const Values values = values_at(begin + one);
-      std::vector<uint32_t> longer;
-      for (const uint32_t row : rows) {
-        for (uint32_t value = 0; value < kBytes; value++) {
-          if (values[value]) longer.push_back(row | value << (8 * one));
-        }
-      }
-      rows = std::move(longer);
-    }
-    for (const uint32_t row : rows) of->rows.push_back(HashOf(row));
+  // What lies before the first of them, behind the last one, and in between where the length isn't known may be anything.
+  Place place;
+  for (size_t one = 0; one <= kRow; one++) {
+    const size_t from = at - 1 + one;
+    if (from >= items.size() || !items[from].is_byte) continue;
+    place.value |= static_cast<uint64_t>(items[from].value) << (8 * one);
+    place.mask |= static_cast<uint64_t>(items[from].mask) << (8 * one);
   }
+  places_.push_back(place);
 }
 
 void Filter::Finish() {
@@ -81,6 +88,13 @@ void Filter::Finish() {
     AddUnfolded(pairs_.first, static_cast<uint8_t>(twos_[one]), classes);
     AddUnfolded(pairs_.second, static_cast<uint8_t>(twos_[one] >> 8), classes);
   }
+  std::sort(places_.begin(), places_.end());
+  places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
+  for (const auto& [value, mask] : places_) {
+    for (const uint32_t row : RowsOf(value >> 8, mask >> 8)) here_.rows.push_back(HashOf(row));
+    for (const uint32_t row : RowsOf(value, mask)) behind_.rows.push_back(HashOf(row));
+  }
+  places_ = {};
   std::vector<uint32_t> all = here_.rows;
   all.insert(all.end(), behind_.rows.begin(), behind_.rows.end());
   any_.Finish(all, kBitsForRow);

@@ -2,6 +2,7 @@
 // At which places of a content one of many rows of bytes may begin: a look at most bytes that costs about one step of the processor for each.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -70,6 +71,13 @@ class Filter {
   SLUICE_AVX2 void LookFast(const uint8_t* bytes, size_t size, uint32_t* places) const;
 #endif
 
+  // Four bytes by which something is looked for, behind the one before them; the lowest bits are that one's.
+  struct Place {
+    uint64_t value = 0;
+    uint64_t mask = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+  std::vector<Place> places_;
   // Of those that begin at an even place, and of those that begin one behind it.
   Rows here_;
   Rows behind_;

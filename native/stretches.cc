@@ -84,7 +84,7 @@ Best BestOf(const std::vector<Item>& items, size_t begin, size_t end) {
   Best best;
   for (size_t at = begin; at < end; at++) {
     const size_t known = KnownAt(items, at);
-    if (known == 0) continue;
+    if (known == 0 || (known < best.known && best.is_strong())) continue;
     const Best one{at, known, RarityAt(items, at, known), known == places::kRow && at > begin && items[at - 1].is_known()};
     if (one.worth() > best.worth()) best = one;
   }
