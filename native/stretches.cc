@@ -56,11 +56,10 @@ struct Best {
   // Bytes in a row by which it is looked for, two to four; 0: fewer are known.
   size_t known = 0;
   uint32_t rarity = 0;
-  // The one before them is known as well, and so the filter knows all of a row wherever it stands.
-  bool has_former = false;
+  // Of the two rows of four bytes that the filter asks for, the one that more contents have; 0: it asks for two bytes.
+  uint32_t row_rarity = 0;
 
-  bool is_strong() const { return known > places::kPair && rarity >= kRare; }
-  auto worth() const { return std::tuple(is_strong(), known, has_former, rarity); }
+  auto worth() const { return std::tuple(row_rarity > 0 && rarity >= kRare, row_rarity, rarity); }
 };
 
 size_t KnownAt(const std::vector<Item>& items, size_t at) {
@@ -80,12 +79,28 @@ uint32_t RarityAt(const std::vector<Item>& items, size_t at, size_t known) {
   return rarity;
 }
 
+// Of three bytes that are known, and of the one before or behind them if it is.
+uint32_t RowRarityOf(std::span<const Item> row) {
+  uint32_t rarity = 0;
+  for (size_t at = 0; at < row.size(); at++) {
+    if (!row[at].is_known()) continue;
+    rarity += at > 0 && row[at].value == row[at - 1].value ? 1 : kRarity[row[at].value];
+  }
+  return rarity;
+}
+
 Best BestOf(const std::vector<Item>& items, size_t begin, size_t end) {
+  const std::span<const Item> all(items.data() + begin, end - begin);
   Best best;
-  for (size_t at = begin; at < end; at++) {
-    const size_t known = KnownAt(items, at);
-    if (known == 0 || (known < best.known && best.is_strong())) continue;
-    const Best one{at, known, RarityAt(items, at, known), known == places::kRow && at > begin && items[at - 1].is_known()};
+  for (size_t at = 0; at < all.size(); at++) {
+    const size_t known = KnownAt(items, begin + at);
+    if (known == 0 || (known == places::kPair && best.row_rarity > 0)) continue;
+    Best one{begin + at, known, RarityAt(items, begin + at, known)};
+    if (known > places::kPair) {
+      const auto here = all.subspan(at, std::min(places::kRow, all.size() - at));
+      const auto behind = at == 0 ? here.first(places::kRow - 1) : all.subspan(at - 1, places::kRow);
+      one.row_rarity = std::min(RowRarityOf(here), RowRarityOf(behind));
+    }
     if (one.worth() > best.worth()) best = one;
   }
   return best;
