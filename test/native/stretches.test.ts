@@ -253,6 +253,20 @@ const EDGE_CASES: readonly EdgeCase[] = [
     ),
   },
   {
+    what: 'bytes that differ as letters do, and are none',
+    body: ['Test.A:0:*:(10|30)(0f|2f)b1c3(05|25)', 'Test.B:0:*:(51|71)(4f|6f)b1c3(45|65)'],
+    contents: ['300fb1c325', '102fb1c305', '300fb1c345', '714fb1c365', '516fb1c345', '516fb1c325'].flatMap((bytes) =>
+      [1_000, 1_001].map((at) => filled(4_000, 0x91, [[at, bytes]])),
+    ),
+  },
+  {
+    what: 'zeros in the middle of zeros',
+    body: ['Test.A:0:1000,40:00000000000000000000*b1c2d3e4f5a6'],
+    contents: [1_000, 2_000].map((end) =>
+      Buffer.concat([Buffer.alloc(end + 30), filled(500, 0x91, [[100, 'b1c2d3e4f5a6']])]),
+    ),
+  },
+  {
     what: 'what comes behind a gate',
     body: ['Test.A:0:*:f1f2f3f4f5f6f7f8'],
     logical: ['Test.B;Engine:81-255,Target:0;0&1;b7c1a9d3e5f70b1d;a3d5f7091b2d4f61'],
