@@ -2,22 +2,13 @@
 // trust, by its own rules. A token is read strictly before anything in it is believed, and is checked once, in turn. The Ed25519 keys that sign ours are kept in
 // Postgres, made anew every 30 days, and known to every node before they sign.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import {
-  createRemoteJWKSet,
-  customFetch,
-  errors,
-  type JWTPayload,
-  type JWTVerifyGetKey,
-  jwtVerify,
-  SignJWT,
-} from 'jose';
+import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
 import type { Config } from '../config/config.js';
-import { Unavailable } from '../errors.js';
-import { fetch } from '../http/fetch.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import type { Who } from '../waiting/turns.js';
+import { createIssuerKeys } from './issuer-keys.js';
 import type { SessionOf } from './sessions.js';
 import { createRemembered, turnsWithin } from './throttle.js';
 
@@ -221,11 +212,6 @@ export const ISSUER_ALGORITHMS = [
   ...['EdDSA', 'Ed25519', 'ES256', 'ES384', 'ES512'],
   ...['PS256', 'PS384', 'PS512', 'RS256', 'RS384', 'RS512'],
 ];
-/** An issuer's keys: how long they are waited for, kept, and not asked for again, after an answer and after a failure. */
-const JWKS_TIMEOUT_MS = 5_000;
-const JWKS_FRESH_MS = 10 * 60_000;
-const JWKS_COOLDOWN_MS = 30_000;
-const JWKS_FAILURE_COOLDOWN_MS = 5_000;
 type TrustedIssuer = NonNullable<Config['trustedIssuer']>;
 
 const IssuerHeader = z.object({
@@ -251,30 +237,7 @@ const IssuerClaims = z.object({
 });
 
 function createExternalVerifier(trusted: TrustedIssuer, now: () => number) {
-  let askedAt = Number.NEGATIVE_INFINITY;
-  const remote = createRemoteJWKSet(new URL(trusted.jwksUrl), {
-    timeoutDuration: JWKS_TIMEOUT_MS,
-    cooldownDuration: JWKS_COOLDOWN_MS,
-    cacheMaxAge: JWKS_FRESH_MS,
-    [customFetch](url, init) {
-      askedAt = now();
-      return fetch(url, init);
-    },
-  });
-  let failedAt = Number.NEGATIVE_INFINITY;
-
-  const findKey: JWTVerifyGetKey = async (header, token) => {
-    if (Math.abs(now() - failedAt) < JWKS_FAILURE_COOLDOWN_MS) throw issuerUnreachable();
-    try {
-      // The clock was ahead then: jose would keep these keys, and ask for no others, until it is that time.
-      if (now() < askedAt) await remote.reload();
-      return await remote(header, token);
-    } catch (error) {
-      if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys) throw error;
-      failedAt = now();
-      throw issuerUnreachable(error);
-    }
-  };
+  const findKey = createIssuerKeys(trusted.jwksUrl, now);
 
   return async (token: string, header: unknown): Promise<Verification> => {
     if (!IssuerHeader.safeParse(header).success) return invalid;
@@ -292,8 +255,6 @@ function createExternalVerifier(trusted: TrustedIssuer, now: () => number) {
     return { outcome: 'external', issuer, subject: sub, email: verifiedEmail, expMs: exp * 1000 };
   };
 }
-
-const issuerUnreachable = (cause?: unknown): Unavailable => new Unavailable('issuerDown', { cause });
 
 export const ACCESS_TOKEN_SECONDS = 900;
 /** Who a token of ours is for. */

@@ -1,6 +1,6 @@
 // Access tokens: what is minted is taken; what is known as an attack is not: by jwt_tool, Wycheproof, the tests of jose and RFC 8725, adapted to EdDSA.
 
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { compactVerify, createLocalJWKSet, EncryptJWT } from 'jose';
@@ -369,3 +369,45 @@ t.test(
     t.match(await both.verify(foreign, ['a']), { outcome: 'external', subject: 'b' });
   },
 );
+
+t.test('a key of the issuer that is none, or that nobody knows while it is down, is of that token alone', async (t) => {
+  const pair = generateKeyPairSync('ed25519');
+  const short = generateKeyPairSync('rsa', { modulusLength: 1024 });
+  const issuer = 'https://id.example.org';
+  let isDown = false;
+  const published = [
+    { ...pair.publicKey.export({ format: 'jwk' }), kid: 'a' },
+    { ...short.publicKey.export({ format: 'jwk' }), kid: 'short' },
+    { kty: 'OKP', crv: 'Ed25519', x: 'AA', kid: 'unreadable' },
+    { kid: 'nothing' },
+  ];
+  const server = createServer((_request, response) => {
+    response.writeHead(isDown ? 500 : 200).end(JSON.stringify({ keys: published }));
+  }).listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const trusted = { issuer, jwksUrl: `http://127.0.0.1:${Object(server.address()).port}/`, audience: 'sluice' };
+  const both = createTokens(keys, { issuer: 'https://sluice.example.org', trusted, now });
+  t.teardown(() => {
+    nowMs = NOW_SECONDS * 1000;
+  });
+  let made = 0;
+  const body = () => ({ iss: issuer, aud: 'sluice', sub: `${++made}`, exp: NOW_SECONDS + 86_400 });
+  const verify = (kid: string) => both.verify(ed25519Token({ alg: 'EdDSA', kid }, body(), pair.privateKey), ['a']);
+  const input = `${base64url({ alg: 'RS256', kid: 'short' })}.${base64url(body())}`;
+  const weak = `${input}.${sign('sha256', Buffer.from(input), short.privateKey).toString('base64url')}`;
+  t.match(await verify('a'), { outcome: 'external' });
+  t.same(await both.verify(weak, ['a']), invalid);
+  for (const kid of ['unreadable', 'nothing', 'unknown']) t.same(await verify(kid), invalid, kid);
+  t.match(await verify('a'), { outcome: 'external' });
+  isDown = true;
+  nowMs += 60_000;
+  await t.rejects(verify('unknown'), { code: 'unavailable' });
+  t.match(await verify('a'), { outcome: 'external' }, 'what is known serves');
+  nowMs += 600_000;
+  await t.rejects(verify('a'), { code: 'unavailable' }, 'not for long');
+  isDown = false;
+  await t.rejects(verify('a'), { code: 'unavailable' }, 'which is not asked for again at once');
+  nowMs += 5_000;
+  t.match(await verify('a'), { outcome: 'external' });
+});
