@@ -73,7 +73,7 @@ module.exports = {
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
     soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis/redis\\.ts$'),
     soleImporters('stripe', '^node_modules/stripe/', '^src/billing/stripe\\.ts$'),
-    soleImporters('jose', '^node_modules/jose/', '^src/account/tokens\\.ts$'),
+    soleImporters('jose', '^node_modules/jose/', '^src/account/(tokens|issuer-keys)\\.ts$'),
     soleImporters('undici', '^node_modules/undici/', '^src/(download/origin|http/fetch)\\.ts$'),
     {
       name: 'engines-behind-their-room',
