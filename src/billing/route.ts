@@ -110,7 +110,11 @@ async function handle({ billing, sql, log, now }: WebhookParts, exchange: Exchan
   const signature = exchange.headers.get('stripe-signature');
   if (signature === undefined) throw new Failure('badRequest', 'Stripe-Signature: missing');
   const event = stripe.verifyEvent(await receiveBytes(exchange, WEBHOOK_BODY_BYTES), signature, now());
-  if (event === null) throw new Failure('badRequest', 'Stripe-Signature: not of this body, or too old');
+  if (event === 'unsigned') throw new Failure('badRequest', 'Stripe-Signature: not of this body, or too old');
+  if (event === 'noEvent') {
+    log.error("billing: Stripe's webhook sends no events that can be read: its payload style must be Snapshot");
+    throw new Failure('badRequest', 'The body is no event in the payload style Snapshot');
+  }
   if (event.livemode !== stripe.livemode) {
     log.error({ event: event.id, livemode: event.livemode }, "billing: an event of Stripe's other mode was refused");
     throw new Failure(

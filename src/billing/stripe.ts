@@ -53,6 +53,9 @@ export interface SignedEvent {
   readonly customerId: string | null;
 }
 
+/** `unsigned`: not with our secret, or too long ago. `noEvent`: signed, and none that we can read. */
+type EventProblem = 'unsigned' | 'noEvent';
+
 interface NewCustomer {
   readonly userId: string;
   readonly email: string;
@@ -150,19 +153,16 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
       if (price.unit_amount === null) return null;
       return { amount: price.unit_amount, currency: price.currency, interval: price.recurring?.interval ?? null };
     },
-    /** Null: not signed with our secret, signed too long ago, or no event. */
-    verifyEvent(body: Buffer, signature: string, nowMs: number): SignedEvent | null {
+    verifyEvent(body: Buffer, signature: string, nowMs: number): SignedEvent | EventProblem {
       // The verifier decodes the bytes first: of these, other bytes could have become the same text.
-      if (!isUtf8(body) || body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) return null;
-      if (!isTimely(signature, nowMs)) return null;
+      if (!isUtf8(body) || body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) return 'unsigned';
+      if (!isTimely(signature, nowMs)) return 'unsigned';
       try {
         const tolerance = SIGNATURE_TOLERANCE_SECONDS;
         return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
       } catch (error) {
-        // The second: signed, and no JSON.
-        if (error instanceof packaged.errors.StripeSignatureVerificationError || error instanceof SyntaxError)
-          return null;
-        throw error;
+        // Otherwise the signature is right, and what it signs is no JSON, or an event of the other kind (`v2.core.event`).
+        return error instanceof packaged.errors.StripeSignatureVerificationError ? 'unsigned' : 'noEvent';
       }
     },
   };
@@ -346,9 +346,9 @@ const signedEvent = z.object({
   }),
 });
 
-function eventOf(value: unknown): SignedEvent | null {
+function eventOf(value: unknown): SignedEvent | EventProblem {
   const { data: event } = signedEvent.safeParse(value);
-  if (event === undefined) return null;
+  if (event === undefined) return 'noEvent';
   const { object, id, customer } = event.data.object;
   const customerId = object === 'customer' ? (id ?? null) : idOf(customer ?? null);
   return { id: event.id, type: event.type, livemode: event.livemode, customerId };

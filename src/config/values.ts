@@ -1,6 +1,7 @@
 // The texts that environment variables may have, each read and checked: what is wrong is said without repeating it.
 import { isIP } from 'node:net';
 import { delimiter, resolve } from 'node:path';
+import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseUrl } from '../wire-text.js';
 import { readNetwork } from './networks.js';
@@ -108,8 +109,8 @@ export const redisUrl = z
     if (problem !== null) context.addIssue(problem);
   });
 
-/** What is behind a question mark or a number sign would be in the middle of each address that is made of it. */
-export const isBaseUrl = (text: string): boolean => /^https?:\/\/[^?#]+$/i.test(text) && parseUrl(text) !== null;
+/** What is behind a question mark or a number sign would be in the middle of each address that is made of it, and a password would be in links and tokens. */
+export const isBaseUrl = (text: string): boolean => /^https?:\/\/[^?#]+$/i.test(text) && isWithoutUser(parseUrl(text));
 
 /** The secret key travels in every request, so it needs TLS, except to this very machine. */
 export function isSafeBase(text: string): boolean {
@@ -125,10 +126,14 @@ export function isMailUrl(text: string): boolean {
   return /^smtps?:\/\/./.test(text) && (parseUrl(text)?.hostname ?? '') !== '';
 }
 
-/** A JWKS that anybody on the way can change signs for anybody; on this machine there is no way. */
+function isWithoutUser(url: URL | null): url is URL {
+  return url !== null && url.username === '' && url.password === '';
+}
+
+/** A JWKS that anybody on the way can change signs for anybody; on this machine there is no way. A URL with a user is never fetched. */
 export function isHttpsOrLoopback(text: string): boolean {
   const url = parseUrl(text);
-  if (url === null) return false;
+  if (!isWithoutUser(url)) return false;
   const { protocol, hostname } = url;
   return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname);
 }
@@ -144,10 +149,17 @@ export function list<Entry>(read: (entry: string) => Entry | undefined, message:
   });
 }
 
-/** As it was written. */
+/** As it was written, but for IPv4 inside IPv6: addresses that are seen so are compared as IPv4. */
 export function network(text: string): string | undefined {
-  return readNetwork(text) === null ? undefined : text;
+  const read = readNetwork(text);
+  if (read === null) return undefined;
+  const [address, prefix] = read;
+  const isMapped = address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() && prefix >= MAPPED_BITS;
+  return isMapped ? `${address.toIPv4Address().toString()}/${prefix - MAPPED_BITS}` : text;
 }
+
+/** RFC 4291 section 2.5.5.2. */
+const MAPPED_BITS = 96;
 
 export function portRange(text: string): readonly [number, number] | undefined {
   const [, first, last = first] = /^([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?$/.exec(text) ?? [];

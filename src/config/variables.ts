@@ -52,7 +52,7 @@ export const table = {
   baseUrl: optional(
     'BASE_URL',
     'public http or https URL of the service; unset: as the client addressed it',
-    z.string().refine(isBaseUrl, 'must be an http or https URL, without ? and #'),
+    z.string().refine(isBaseUrl, 'must be an http or https URL, without a user, ? and #'),
   ),
   dataDirectory: initially('DATA_DIR', './data', 'folder of the history journal and of the embedded database', path),
   databaseUrl: optional(
@@ -345,7 +345,9 @@ export const table = {
   jwtJwksUrl: optional(
     'JWT_JWKS_URL',
     'https URL of its keys',
-    z.url({ protocol: /^https?$/, error: 'must be an https URL' }).refine(isHttpsOrLoopback, 'must be an https URL'),
+    z
+      .url({ protocol: /^https?$/, error: 'must be an https URL without a user' })
+      .refine(isHttpsOrLoopback, 'must be an https URL without a user'),
   ),
   jwtAudience: optional('JWT_AUDIENCE', 'what its tokens must name as their audience', bare.max(1024)),
   securityContact: optional(

@@ -14,6 +14,7 @@ billingTest(
     const nowSeconds = Math.floor(Date.now() / 1000);
     const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
     const replaced = body.replace('"object": "event"', '"object": "ev\ufffdnt"');
+    const thin = JSON.stringify({ id: 'evt_test_1', object: 'v2.core.event', type: 'v1.billing.meter.no_meter_found' });
     const asked = world.stripe.requests.length;
     const refused: Record<string, { body: string | Buffer; signature?: string }> = {
       'no signature': { body },
@@ -40,7 +41,8 @@ billingTest(
       },
       'signed, but no event': { body: '{"id":1}', signature: signature('{"id":1}') },
       'signed, but not JSON': { body: 'hello', signature: signature('hello') },
-      'an empty body': { body: '', signature: signature('') },
+      'signed, but empty': { body: '', signature: signature('') },
+      'signed, but an event of the other kind': { body: thin, signature: signature(thin) },
     };
     for (const [what, sent] of Object.entries(refused)) {
       const headers: Record<string, string> = { 'Content-Type': 'application/json' };
@@ -48,7 +50,7 @@ billingTest(
       const response = await fetch(`${node.url}/webhooks/stripe`, { method: 'POST', body: sent.body, headers });
       t.match(
         [response.status, await response.json()],
-        [400, { error: 'Bad request', message: /^Stripe-Signature: / }],
+        [400, { error: 'Bad request', message: what.startsWith('signed, but') ? /no event/ : /^Stripe-Signature: / }],
         what,
       );
     }

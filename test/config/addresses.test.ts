@@ -1,5 +1,6 @@
 // Where the stores and the service itself are: what DATABASE_URL, REDIS_URL and BASE_URL may say.
 import t from 'tap';
+import { readConfig } from '../../src/config/config.js';
 import { problemsOf } from './problems.js';
 
 t.test('Redis is named alone, as a cluster or by its Sentinels', (t) => {
@@ -59,10 +60,37 @@ t.test('addresses are made of BASE_URL by what is put behind it', (t) => {
     'https://a.example?',
     'https://a.example:99999',
     'https://',
+    'https://me:secret@a.example',
   ]) {
-    t.strictSame(problemsOf({ BASE_URL: url }), ['BASE_URL must be an http or https URL, without ? and #'], url);
+    t.strictSame(
+      problemsOf({ BASE_URL: url }),
+      ['BASE_URL must be an http or https URL, without a user, ? and #'],
+      url,
+    );
   }
   for (const url of ['https://a.example', 'HTTP://[::1]:8080/scan/'])
     t.strictSame(problemsOf({ BASE_URL: url }), [], url);
+  t.end();
+});
+
+t.test('keys of an issuer that no request could fetch are a wrong configuration', (t) => {
+  const issuer = { JWT_ISSUER: 'https://id.example', JWT_AUDIENCE: 'sluice' };
+  for (const url of ['https://me:secret@id.example/jwks', 'https://me@id.example/jwks', 'http://id.example/jwks']) {
+    t.strictSame(
+      problemsOf({ ...issuer, JWT_JWKS_URL: url }),
+      ['JWT_JWKS_URL must be an https URL without a user'],
+      url,
+    );
+  }
+  t.end();
+});
+
+t.test('IPv4 networks inside IPv6 are taken for what they are, as addresses are', (t) => {
+  const { trustedProxies, urlAllowNetworks } = readConfig({
+    TRUSTED_PROXIES: '::ffff:10.0.0.0/104, ::ffff:c000:201/128,fd00::/8',
+    URL_ALLOW_NETWORKS: '::ffff:0:0/96',
+  });
+  t.strictSame(trustedProxies, ['10.0.0.0/8', '192.0.2.1/32', 'fd00::/8']);
+  t.strictSame(urlAllowNetworks, ['0.0.0.0/0']);
   t.end();
 });
