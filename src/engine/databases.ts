@@ -74,12 +74,22 @@ export const isDatabase = (name: string): boolean => DATABASE_EXTENSIONS.has(ext
 
 const extensionOf = (name: string): string => extname(name).toLowerCase();
 
+/** Rejects when the folder can't be read, and where something else has the name of a database: nobody ever comes to the end of a pipe. */
 export async function databaseFiles(directory: string): Promise<string[]> {
   const names = await readdir(directory);
-  return names
+  const paths = names
     .filter(isDatabase)
     .sort()
     .map((name) => join(directory, name));
+  for (const path of paths) {
+    const isFile = await stat(path).then(
+      (facts) => facts.isFile(),
+      // A link that leads nowhere, or gone in this moment: who reads it finds out.
+      () => true,
+    );
+    if (!isFile) throw new Error(`${path} is not a file`);
+  }
+  return paths;
 }
 
 /** Whether it holds YARA rules; libclamav takes those as well, as far as it knows their language. */

@@ -1,5 +1,6 @@
 // What signature files say of themselves: which are databases, their version, when they were built.
-import { renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import {
@@ -35,6 +36,22 @@ t.test('the case of a name says nothing, and settings of the engine count as dat
   t.strictSame(paths.filter(isRuleFile), [join(folder, 'c.YAR')]);
   const { files } = await describeDatabases([join(folder, 'B.Cvd')]);
   t.match(files, [{ container: { version: 7 }, builtAt: 9 }], 'its header is read');
+});
+
+t.test('a pipe or a folder with the name of a database is refused, before anybody reads it', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': 'one' });
+  for (const [make, name] of [
+    ['mkfifo', 'b.yar'],
+    ['mkdir', 'c.ndb'],
+  ] as const) {
+    execFileSync(make, [join(folder, name)]);
+    await t.rejects(databaseFiles(folder), { message: `${join(folder, name)} is not a file` });
+    await t.rejects(fingerprint([folder]), { message: /is not a file$/ });
+    rmSync(join(folder, name), { recursive: true });
+  }
+  symlinkSync('a.ndb', join(folder, 'd.ndb'));
+  symlinkSync('nowhere', join(folder, 'e.ndb'));
+  t.equal((await databaseFiles(folder)).length, 3);
 });
 
 t.test('the digest of contents is that of names, sizes and bytes, wherever they lie', async (t) => {
