@@ -125,22 +125,62 @@ bool IsReversed(Bytes bytes, size_t start, size_t end) {
   return !HeadOf(run).IsKnown() && HeadOf(Reversed{run}).IsKnown();
 }
 
+// Dashes are letters of an address, as many as there are. What begins no letter again, nor ends the text, is a rule, or stands between words. Null: such.
+bool IsDash(uint8_t byte) { return byte == '-' || byte == '_'; }
+size_t DashesAt(Bytes bytes, size_t at) {
+  constexpr std::string_view kEnds = "\"'`<=";
+  size_t end = at;
+  while (end < bytes.size() && IsDash(bytes[end])) end++;
+  const bool goes_on = end < bytes.size() && (IsLetter(bytes[end]) || kEnds.find(static_cast<char>(bytes[end])) != kEnds.npos);
+  return goes_on ? end - at : 0;
+}
+
+// Where a letter begins that is spelled in another way, behind which this place stands, or within which: `%2F` ends with letters. This place: there is none.
+size_t SpellingBefore(Bytes bytes, size_t at) {
+  if (at == 0) return at;
+  const uint8_t before = bytes[at - 1];
+  if (IsDash(before) || (before == '\\' && Has(bytes, at, "/"))) return at - 1;
+  if (before == '%' || before == '\\') return pieces::SpelledAt(bytes, at - 1).length > 0 ? at - 1 : at;
+  for (size_t length = 5; before == ';' && length <= std::min<size_t>(6, at); length++) {
+    if (pieces::SpelledAt(bytes, at - length).length == length) return at - length;
+  }
+  return at;
+}
+
+// Where a text begins whose first letters are too few, since one of them is spelled in another way: `H4sIAAAAAAAC\/w`. This place: here.
+size_t BeforeSpellings(Bytes bytes, size_t start) {
+  constexpr size_t kBackMost = 128;
+  const size_t least = start - std::min(start, kBackMost);
+  size_t at = start;
+  for (size_t spelling = SpellingBefore(bytes, at); spelling < at && at > least; spelling = SpellingBefore(bytes, at)) {
+    at = spelling;
+    while (at > least && IsLetter(bytes[at - 1])) at--;
+  }
+  while (at < start && !IsLetter(bytes[at])) at++;
+  return at;
+}
+
 // Letters of one text as they come.
 class Counter {
  public:
+  // It is known to have letters that are spelled in another way, from the first on.
+  explicit Counter(bool is_spelled) : is_spelled_(is_spelled) {}
   void Take(Bytes bytes, size_t& at) {
-    for (; at < bytes.size(); letters_++, piece_++) {
+    while (at < bytes.size()) {
+      size_t letters = 1;
       if (IsLetter(bytes[at])) {
         is_hex_ = is_hex_ && IsHex(bytes[at]);
         at++;
-        continue;
+      } else {
+        const bool may_be_spelled = is_spelled_ || letters_ > kWordMost;
+        size_t length = may_be_spelled ? pieces::SpelledAt(bytes, at).length : 0;
+        if (length == 1) letters = length = DashesAt(bytes, at);
+        if (length == 0) return;
+        at += length;
+        is_hex_ = false;
       }
-      const pieces::Letter spelled = letters_ > kWordMost ? pieces::SpelledAt(bytes, at) : pieces::Letter{0, 0};
-      if (spelled.length == 0) return;
-      // What begins no letter again is a dash between words.
-      if (spelled.length == 1 && (at + 1 == bytes.size() || !IsLetter(bytes[at + 1]))) return;
-      at += spelled.length;
-      is_hex_ = false;
+      letters_ += letters;
+      piece_ += letters;
     }
   }
   void EndPiece() {
@@ -154,6 +194,7 @@ class Counter {
   uint64_t size() const { return is_hex_ ? 0 : size_; }
 
  private:
+  const bool is_spelled_;
   uint64_t letters_ = 0;
   uint64_t piece_ = 0;
   uint64_t size_ = 0;
@@ -181,19 +222,9 @@ bool IsWord(Bytes bytes, const Last& last) {
   return is_behind_padding || last.letters % 4 != 0 || std::all_of(word.begin(), word.end(), is_capital) || std::all_of(word.begin(), word.end(), is_small);
 }
 
-}  // namespace
-
-size_t NextStart(Bytes bytes, size_t at) {
-#if defined(__x86_64__)
-  if (HasAvx2()) at = PassOver(bytes, at);
-#endif
-  while (at < bytes.size() && !IsLetter(bytes[at])) at++;
-  return at;
-}
-
-size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs) {
+size_t ReadFrom(Bytes bytes, size_t start, bool is_spelled, std::vector<Run>& runs) {
   const bool begins_line = start == 0 || bytes[start - 1] == '\n';
-  Counter all;
+  Counter all(is_spelled);
   size_t at = start;
   size_t again = 0;
   bool is_listed = false;
@@ -215,7 +246,7 @@ size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs) {
       at = behind;
       all.EndPiece();
     }
-    if (!begins_line && all.letters() <= kWordMost) break;
+    if (!begins_line && !is_spelled && all.letters() <= kWordMost) break;
     next = NextLine(bytes, at);
     if (next) continue;
     const std::optional<pieces::Next> cut = pieces::Behind(bytes, at);
@@ -231,9 +262,41 @@ size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs) {
   return again != 0 ? again : at;
 }
 
-bool SaysItself(Bytes run) {
-  run = WithoutPadding(run);
-  return HeadOf(run).IsKnown() || HeadOf(Reversed{run}).IsKnown();
+}  // namespace
+
+size_t NextStart(Bytes bytes, size_t at) {
+#if defined(__x86_64__)
+  if (HasAvx2()) at = PassOver(bytes, at);
+#endif
+  while (at < bytes.size() && !IsLetter(bytes[at])) at++;
+  return at;
+}
+
+size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs) {
+  const size_t before = runs.size();
+  const size_t next = ReadFrom(bytes, start, false, runs);
+  const size_t earlier = runs.size() > before ? BeforeSpellings(bytes, start) : start;
+  if (earlier < start) ReadFrom(bytes, earlier, true, runs);
+  return next;
+}
+
+bool SaysItself(Bytes bytes, size_t start, size_t end) {
+  const Bytes run = WithoutPadding(bytes.subspan(start, end - start));
+  if (HeadOf(run).IsKnown() || HeadOf(Reversed{run}).IsKnown()) return true;
+  const size_t earlier = BeforeSpellings(bytes, start);
+  if (earlier == start) return false;
+  std::vector<uint8_t> letters;
+  for (size_t at = earlier; at < end && letters.size() < 2 * heads::kSize; at++) {
+    constexpr uint8_t kPlus = 62;
+    const pieces::Letter spelled = pieces::SpelledAt(bytes, at);
+    if (spelled.length > 0) {
+      letters.push_back(spelled.value == kPlus ? '+' : '/');
+      at += spelled.length - 1;
+    } else if (IsLetter(bytes[at])) {
+      letters.push_back(bytes[at]);
+    }
+  }
+  return HeadOf(letters).IsKnown();
 }
 
 streams::End Decode(Bytes data, streams::Output& output) {

@@ -36,8 +36,9 @@ size_t NextStart(Bytes bytes, size_t at);
 // What begins here, if it says enough: its pieces as one text, and those that may be texts of their own. Returns where to look for more.
 size_t Read(Bytes bytes, size_t start, std::vector<Run>& runs);
 
-// What it says begins as programs, archives, documents and texts do, also when it is read from its end: nothing has to announce it.
-bool SaysItself(Bytes run);
+// What these letters say begins as programs, archives, documents and texts do, also when it is read from its end, or with letters before them of which
+// some are spelled in another way: nothing has to announce it.
+bool SaysItself(Bytes bytes, size_t start, size_t end);
 
 streams::End Decode(Bytes data, streams::Output& output);
 streams::End DecodeReversed(Bytes data, streams::Output& output);

@@ -10,6 +10,7 @@ namespace {
 constexpr std::string_view kMagics[] = {
     "MZ",          "PK\x03\x04",    "\xd0\xcf\x11\xe0",  "Rar!\x1a",          "7z\xbc\xaf", "\x7f" "ELF",       "MSCF",     "\x1f\x8b\x08", "x\x01", "x^",
     "x\x9c",       "x\xda",         "BZh",               "\xfd" "7zXZ",       "\x28\xb5\x2f\xfd", "\xca\xfe\xba\xbe", "ITSF", "\xff\xfe",  "\xef\xbb\xbf",
+    "%PDF-",       "\xcf\xfa\xed\xfe", "\xce\xfa\xed\xfe",
     std::string_view("L\0\0\0\x01\x14", 6),
 };
 

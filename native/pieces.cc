@@ -110,7 +110,7 @@ Letter SpelledAt(Bytes bytes, size_t at) {
   };
   constexpr Spelling kSpellings[] = {
       {"-", kPlus},       {"_", kSlash},      {"%2B", kPlus},    {"%2b", kPlus},    {"%2F", kSlash}, {"%2f", kSlash}, {"\\u002B", kPlus},
-      {"\\u002b", kPlus}, {"\\u002F", kSlash}, {"\\u002f", kSlash}, {"\\x2B", kPlus},  {"\\x2b", kPlus}, {"&#43;", kPlus}, {"&#47;", kSlash},
+      {"\\u002b", kPlus}, {"\\u002F", kSlash}, {"\\u002f", kSlash}, {"\\x2B", kPlus},  {"\\x2b", kPlus}, {"\\x2F", kSlash}, {"\\x2f", kSlash}, {"&#43;", kPlus}, {"&#47;", kSlash},
       {"&#x2B;", kPlus},  {"&#x2F;", kSlash},
   };
   constexpr std::string_view kFirst = "-_%\\&";

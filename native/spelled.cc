@@ -204,7 +204,7 @@ std::optional<Run> Finder::ReadLetters(size_t half) {
   const Bytes letters = bytes_.subspan(start, end - start);
   read_ = end;
   if (!std::all_of(letters.begin(), letters.end(), [](uint8_t letter) { return ValueOf(letter) < kNoDigit; })) {
-    return base64::SaysItself(letters) ? std::optional(Run{Form::kBase64, start, end, true}) : std::nullopt;
+    return base64::SaysItself(bytes_, start, end) ? std::optional(Run{Form::kBase64, start, end, true}) : std::nullopt;
   }
   Counter counter;
   read_ = ReadDigits(bytes_, start, counter);

@@ -16,6 +16,11 @@ const digits = (byte: number): string => byte.toString(16).padStart(2, '0');
 const backwards = (text: string): string => [...text].reverse().join('');
 const wide = Buffer.from(wanted.toString('latin1'), 'utf16le').toString('base64');
 const pieces = cut(base64, 24);
+// One of its first 16 letters is a slash, and where it has a name many are, one behind the other.
+const packed = (flags: number, name: Buffer): Buffer =>
+  Buffer.concat([Buffer.from([0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 2, 255]), name, gzipSync(wanted).subarray(10)]);
+const early = packed(0, Buffer.alloc(0)).toString('base64');
+const often = packed(8, Buffer.concat([Buffer.alloc(30, 255), Buffer.alloc(1)])).toString('base64');
 const values = Array.from({ length: 20_000 }, () =>
   deflateSync(Buffer.alloc(80, 'a')).toString('base64').padEnd(96, 'A'),
 );
@@ -35,6 +40,16 @@ const infected: Record<string, string> = {
   'a JSON of .NET': `{"base64":"${gzipSync(wanted).toString('base64').replaceAll('+', '\\u002B')}"}`,
   'a form has it as an address': `base64=${gzipSync(wanted).toString('base64').replaceAll('+', '%2B').replaceAll('/', '%2F')}`,
   'letters of addresses': `base64 ${gzipSync(wanted).toString('base64').replaceAll('+', '-').replaceAll('/', '_')}`,
+  'a JSON has a backslash among the first letters': `{"base64":"${early.replaceAll('/', '\\/')}"}`,
+  'nothing announces a JSON with one': `{"content":"${early.replaceAll('/', '\\/')}"}`,
+  'a JSON has backslashes one behind the other': `{"base64":"${often.replaceAll('/', '\\/')}"}`,
+  'a JSON has a number among the first letters': `{"base64":"${early.replaceAll('/', '\\u002f').replaceAll('+', '\\u002b')}"}`,
+  'a script has a number among the first letters': `atob("${early.replaceAll('/', '\\x2F').replaceAll('+', '\\x2B')}")`,
+  'an address has one': `base64,${early.replaceAll('/', '%2F').replaceAll('+', '%2B')}`,
+  'a page has one': `<a title="atob(" href="${early.replaceAll('/', '&#47;').replaceAll('+', '&#43;')}">`,
+  'a dash is among the first letters': `atob("${early.replaceAll('+', '-').replaceAll('/', '_')}")`,
+  'dashes stand one behind the other': `atob("${often.replaceAll('+', '-').replaceAll('/', '_')}")`,
+  'nothing announces a PDF': `{"content":"${Buffer.concat([Buffer.from('%PDF-1.7\n%\xff\xff\xff\xff\n1 0 obj<<>>stream\n', 'latin1'), deflateSync(wanted), Buffer.from('\nendstream')]).toString('base64')}"}`,
   'Python reads it from its end': `base64.b64decode(b'${backwards(base64)}'[::-1])`,
   'nothing announces it': `{"name":"a.com","content":"${base64}"}`,
   'nothing announces it, and it is read from its end': `x="${backwards(deflateSync(wanted).toString('base64').replace(/=+$/, ''))}"`,
@@ -89,6 +104,8 @@ const clean: Record<string, string> = {
   'digests in lines': Array.from({ length: 4000 }, (_, at) => `${digits(at & 255).repeat(32)}\n`).join(''),
   'words in another script': `{"a":"${'\\u0423\\u0441\\u0442'.repeat(100)}"}`,
   'paths of Windows': `x = "${'C:\\Users\\x\\u\\U\\x{\\u{4'.repeat(100)}"`,
+  'rules behind names': `${'averyverylongname'.repeat(3)}${'-'.repeat(50)}\n`.repeat(2000),
+  'names with dashes': `.${'block-element_name-averyverylongname-'.repeat(3)}x{base64:0}\n`.repeat(2000),
   'long names': 'abcdefghijklmnopqrstuvwxyz/'.repeat(2000),
 };
 
