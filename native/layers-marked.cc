@@ -126,7 +126,10 @@ void Layers::NoteScripts(Bytes bytes) {
   constexpr size_t kHead = 1024 + 5;
   has_pdf_ = has_pdf_ || TextOf(bytes).substr(0, kHead).find("%PDF-") != std::string_view::npos;
   if (!has_pdf_) return;
-  const pdf::Scripts scripts = pdf::ReadScripts(TextOf(bytes), limits_.max_files);
+  NoteTexts(pdf::ReadScripts(TextOf(bytes), limits_.max_files));
+}
+
+void Layers::NoteTexts(const pdf::Scripts& scripts) {
   if (scripts.is_too_much) NoteEnd(streams::End::kForeign, "PDF");
   for (const std::vector<uint8_t>& text : scripts.texts) {
     Held held;
@@ -157,6 +160,8 @@ void Layers::NotePdf(Bytes bytes, std::vector<zip::Member>& members, std::vector
     Add(std::move(held));
   }
   NoteFiltered(bytes, reading, unpacked);
+  if (reading.encryption.text_cipher == pdf::Encryption::Cipher::kNone) return;
+  NoteTexts(pdf::ReadEncryptedTexts(TextOf(bytes), reading.encryption, limits_.max_files));
 }
 
 // What libclamav makes of them is not looked at twice.

@@ -25,6 +25,7 @@ class Finder;
 
 namespace sluice::pdf {
 struct Reading;
+struct Scripts;
 }
 
 namespace sluice::office {
@@ -177,6 +178,7 @@ class Layers {
   void NoteEntities(Bytes bytes);
   void NoteRtf(Bytes bytes, std::vector<zip::Member>& members);
   void NoteScripts(Bytes bytes);
+  void NoteTexts(const pdf::Scripts& scripts);
   void NotePdf(Bytes bytes, std::vector<zip::Member>& members, std::vector<Held>& unpacked);
   void NoteFiltered(Bytes bytes, const pdf::Reading& reading, std::vector<Held>& unpacked);
   void NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members, std::vector<Held> unpacked = {});

@@ -138,10 +138,10 @@ class Search {
   Allowance allowance_;
 };
 
-// How streams are encrypted, by the dictionary's list of filters.
-Encryption::Cipher CipherOf(const Tokens& tokens, int64_t version) {
+// How streams or texts are encrypted, by the dictionary's list of filters.
+Encryption::Cipher CipherOf(const Tokens& tokens, int64_t version, std::string_view name) {
   if (version < 4) return Encryption::Cipher::kRc4;
-  const Token* const filter = ValueOf(tokens, "StmF");
+  const Token* const filter = ValueOf(tokens, name);
   if (filter == nullptr) return Encryption::Cipher::kNone;
   for (size_t at = 0; at + 1 < tokens.size(); at++) {
     if (tokens[at].kind != Kind::kName || tokens[at].text != filter->text || tokens[at + 1].kind != Kind::kOpen) continue;
@@ -301,35 +301,41 @@ Encryption ReadEncryption(std::string_view text) {
     encryption.is_doubtful = !documents;
     if (documents) encryption.key = KeyOfOld(tokens, *documents, version, encryption.has_plain_metadata);
   }
-  if (!encryption.key.empty()) encryption.cipher = CipherOf(tokens, version);
+  if (encryption.key.empty()) return encryption;
+  encryption.cipher = CipherOf(tokens, version, "StmF");
+  encryption.text_cipher = CipherOf(tokens, version, "StrF");
   return encryption;
 }
 
-streams::End Decrypt(Bytes data, const Encryption& encryption, uint32_t number, uint32_t generation, streams::Output& output) {
+Vector Decrypted(Bytes data, const Encryption& encryption, Encryption::Cipher cipher, uint32_t number, uint32_t generation) {
   using Cipher = Encryption::Cipher;
   constexpr size_t kBlock = ciphers::Aes::kBlock;
   constexpr size_t kMore = 5;
   Vector key = encryption.key;
-  if (encryption.cipher == Cipher::kRc4 || encryption.cipher == Cipher::kAes128) {
+  if (cipher == Cipher::kRc4 || cipher == Cipher::kAes128) {
     const size_t length = std::min(key.size() + kMore, kBlock);
     for (const unsigned shift : {0, 8, 16}) key.push_back(static_cast<uint8_t>(number >> shift));
     for (const unsigned shift : {0, 8}) key.push_back(static_cast<uint8_t>(generation >> shift));
-    if (encryption.cipher == Cipher::kAes128) key.insert(key.end(), {'s', 'A', 'l', 'T'});
+    if (cipher == Cipher::kAes128) key.insert(key.end(), {'s', 'A', 'l', 'T'});
     key = DigestOf("md5", key);
-    if (key.size() < length) return streams::End::kForeign;
+    if (key.size() < length) return {};
     key.resize(length);
   }
   Vector bytes(data.begin(), data.end());
-  if (encryption.cipher == Cipher::kRc4) ciphers::Rc4(key).Apply(bytes);
-  if (encryption.cipher == Cipher::kAes128 || encryption.cipher == Cipher::kAes256) {
-    if (bytes.size() < 2 * kBlock || (key.size() != kBlock && key.size() != 2 * kBlock)) return streams::End::kCut;
+  if (cipher == Cipher::kRc4) ciphers::Rc4(key).Apply(bytes);
+  if (cipher == Cipher::kAes128 || cipher == Cipher::kAes256) {
+    if (bytes.size() < 2 * kBlock || (key.size() != kBlock && key.size() != 2 * kBlock)) return {};
     ciphers::Aes(key).DecryptChain(std::span(bytes).subspan(kBlock), data.first(kBlock));
     bytes.erase(bytes.begin(), bytes.begin() + kBlock);
     bytes.resize(bytes.size() / kBlock * kBlock);
     const uint8_t filled = bytes.back();
     if (filled > 0 && filled <= kBlock) bytes.resize(bytes.size() - filled);
   }
-  return output.Put(bytes) ? streams::End::kWhole : output.stopped();
+  return bytes;
+}
+
+streams::End Decrypt(Bytes data, const Encryption& encryption, uint32_t number, uint32_t generation, streams::Output& output) {
+  return output.Put(Decrypted(data, encryption, encryption.cipher, number, generation)) ? streams::End::kWhole : output.stopped();
 }
 
 }  // namespace sluice::pdf

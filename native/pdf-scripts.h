@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "pdf-encryption.h"
+
 namespace sluice::pdf {
 
 struct Scripts {
@@ -17,5 +19,8 @@ struct Scripts {
 
 // Texts behind the name of a script, and those that are an object by themselves, which it may name. No more than so many, and one.
 Scripts ReadScripts(std::string_view text, size_t texts_max);
+
+// Texts of a document that is encrypted and opens without a password (7.6.2): all of them as one, in lines, and then scripts each for itself.
+Scripts ReadEncryptedTexts(std::string_view text, const Encryption& encryption, size_t texts_max);
 
 }  // namespace sluice::pdf

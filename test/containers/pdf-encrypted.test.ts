@@ -151,6 +151,25 @@ t.test('streams of a document that opens without a password are looked at', asyn
   }
 });
 
+t.test('texts of a document that opens without a password are looked at', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, lock] of Object.entries(locks)) {
+    const verdict = (name: string, content: string): string =>
+      verdictOf(pdf(lock, `/${name}${text(lock.encrypt(Buffer.from(content)))}`, Buffer.from('q')));
+    t.equal(verdict('JS', wanted.toString()), 'infected', `${what}, of a script`);
+    const spelled = `atob("${wanted.toString('base64')}")`;
+    t.equal(verdict('J#53', spelled), 'infected', `${what}, of a script that spells it`);
+    t.equal(verdict('A[1 2]/V', `data:;base64,${wanted.toString('base64')}`), 'infected', `${what}, of a field`);
+    t.equal(verdict('JS', harmless.toString()), 'clean', `${what}, of words`);
+    const many = text(lock.encrypt(harmless)).repeat(1000);
+    t.equal(verdictOf(pdf(lock, `/A[${many}]`, Buffer.from('q'))), 'clean', `${what}, many of them`);
+  }
+  const lock = oldLock(4, 4, 16, '/Length 128/StrF/Identity', true);
+  t.equal(verdictOf(pdf(lock, `/JS${text(wanted)}`, Buffer.from('q'))), 'infected', 'as they are');
+  const short = pdf(newLock(6), `/A[${'(a word)'.repeat(200_001)}]`, Buffer.from('q'));
+  t.match(verdictOf(short), /^incomplete/, 'more than documents have');
+});
+
 t.test('a stream may lie in such a document as it is', async (t) => {
   await load(t, [ownSignaturesDirectory]);
   const lock = oldLock(4, 4, 16, `/Length 128${filter('AESV2')}`, true);
