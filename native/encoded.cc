@@ -305,6 +305,7 @@ bool BeginsStream(Bytes rest) {
       return Has(rest, 4, "1AY&SY");
     case streams::Kind::kXz:
     case streams::Kind::kZstd:
+    case streams::Kind::kLzip:
       return true;
     case streams::Kind::kLz4:
       return rest[4] >> 6 == 1 && (rest[4] & 2) == 0 && (rest[5] & 0x8f) == 0;

@@ -44,6 +44,9 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
     if (is_container || (mark->at == 0 && mark->kind != marks::Kind::kBase64)) continue;
     if (mark->kind == marks::Kind::kStream) {
       NoteEmbeddedStream(bytes, mark->at, streams);
+    } else if (mark->kind == marks::Kind::kLzop) {
+      // Programs that unpack it have its mark as well.
+      if (encoded::IsText(bytes.first(mark->at))) NoteForeign("lzop");
     } else if (mark->kind == marks::Kind::kPyInstaller) {
       if (!NotePyInstaller(bytes, mark->at, encoded.members(), taken)) return;
     } else {

@@ -17,8 +17,9 @@ enum class Kind : uint8_t {
   kUuencoded,
   kSevenZip,
   kCabinet,
-  // gzip, bzip2, xz, zstd, lz4.
+  // gzip, bzip2, xz, zstd, lz4, lzip.
   kStream,
+  kLzop,
   kTar,
   // A part of a mail is said to be quoted-printable.
   kQuoted,

@@ -109,7 +109,7 @@ const infected: Record<string, Buffer> = {
   'what uuencode -m writes': Buffer.from(`begin-base64 644 wanted.com\n${base64}\n====\n`),
   'a uuencoded file behind a text': Buffer.from(`Here it is.\n${uuencoded(wanted)}`),
   ...Object.fromEntries(
-    (['gz', 'bz2', 'xz', 'zst', 'lz4'] as const).map((kind) => [
+    (['gz', 'bz2', 'xz', 'zst', 'lz4', 'lz'] as const).map((kind) => [
       `a script with ${kind} behind it`,
       Buffer.concat([script, compressors[kind](archive)]),
     ]),
@@ -292,6 +292,10 @@ const incomplete: Record<string, [string, Buffer]> = {
   ],
   'an object of RTF with a character by its number': [mixedRtf, object("0105{}\\'412")],
   'an object of RTF with bytes as they are': [mixedRtf, object('\\bin4 abcd')],
+  'lzop behind a script': [
+    'engine cannot unpack lzop',
+    Buffer.concat([script, Buffer.from('\x89LZO\0\r\n\x1a\n\x10\x40', 'latin1'), Buffer.alloc(80)]),
+  ],
   'quoted-printable with blanks where a line goes on': [
     'engine cannot decode quoted-printable with blanks where a line goes on',
     mail(mixed, part('=58=35= \t\r\n=4F', 'quoted-printable')),
@@ -300,6 +304,7 @@ const incomplete: Record<string, [string, Buffer]> = {
     Object.entries({
       'a gzip of pieces that are none': '\x1f\x8b\x08\0\0\0\0\0\0\x03\0\xf5\xff\x0a\0',
       'a zstd without an end': '\x28\xb5\x2f\xfd\0\x80\0\0\x08',
+      'a lzip without an end': 'LZIP\x01\x0c\0\0',
       'the header of a 7z': sevenZipHeader(),
       'a stored member of a zip without a size': `PK\x03\x04\x14\0\x08${'\0'.repeat(19)}\x01\0\0\0a`,
     }).map(([what, bytes]): [string, [string, Buffer]] => [
