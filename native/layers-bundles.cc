@@ -34,16 +34,12 @@ void Layers::NoteMessage(Bytes bytes) {
 }
 
 // cabextract opens all cabinets of a file.
-void Layers::NoteBehindCabinet(Bytes bytes) {
+void Layers::NoteBehindCabinet(uint32_t level, Bytes bytes) {
   constexpr std::string_view kMagic("MSCF\0\0\0\0", 8);
   constexpr size_t kHead = 36;
   if (bytes.size() < kHead || !Has(bytes, 0, kMagic)) return;
   const size_t next = TextOf(bytes).find(kMagic, std::max<size_t>(kHead, Word(bytes, 8)));
-  if (next == std::string_view::npos) return;
-  Held held;
-  streams::Output output(&held, now_.bytes_left, deadline_);
-  if (!output.Put(bytes.subspan(next))) return NoteEnd(output.stopped(), "cabinet");
-  Add(std::move(held));
+  if (next != std::string_view::npos) AddPart(level, bytes.subspan(next), "cabinet");
 }
 
 // What parts of these bytes take altogether: as much as there is for nothing, since they lie beside each other, and what is beyond that is spent.

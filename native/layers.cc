@@ -100,10 +100,10 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   if (now_.spare_bytes == 0) return;
   is_container = NoteSevenZip(level, bytes) || is_container;
   is_container = NoteListed(level, bytes) || is_container;
-  NoteBehindCabinet(bytes);
+  NoteBehindCabinet(level, bytes);
   for (const archives::Archive& archive : archives::Read(bytes)) {
     is_container = is_container || !archive.is_behind;
-    NoteArchive(archive);
+    NoteArchive(level, archive);
   }
   NoteCompound(level, bytes);
   NoteSigned(bytes);
@@ -117,17 +117,13 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   if (!begins_zip) NoteMarked(level, bytes, is_container);
 }
 
-void Layers::NoteArchive(const archives::Archive& archive) {
+void Layers::NoteArchive(uint32_t level, const archives::Archive& archive) {
   if (archive.is_cut) NoteEnd(streams::End::kCut, archive.name);
   if (archive.is_damaged) NoteEnd(streams::End::kDamaged, archive.name);
   if (archive.is_foreign) NoteEnd(streams::End::kForeign, archive.name);
   for (const Bytes& member : archive.members) {
     // That they are too many has been said.
-    if (now_.count > limits_.max_files) return;
-    Held held;
-    streams::Output output(&held, now_.bytes_left, deadline_);
-    if (!output.Put(member)) return NoteEnd(output.stopped(), archive.name);
-    Add(std::move(held));
+    if (now_.count > limits_.max_files || !AddPart(level, member, archive.name)) return;
   }
 }
 
@@ -221,15 +217,7 @@ bool Layers::NoteZip(uint32_t level, Bytes bytes) {
   NoteMembers(level, bytes, reading);
   // Where other bytes stand first, all of them are looked at together.
   if (!Has(bytes, 0, "PK")) return true;
-  for (const Bytes& piece : reading.between) {
-    Held held;
-    streams::Output output(&held, now_.bytes_left, deadline_);
-    if (!output.Put(piece)) {
-      NoteEnd(output.stopped(), "zip");
-      return true;
-    }
-    Add(std::move(held));
-  }
+  std::ranges::all_of(reading.between, [&](const Bytes& piece) { return AddPart(level, piece, "zip"); });
   return true;
 }
 
@@ -411,6 +399,21 @@ void Layers::Add(Held held, Origin origin) {
   now_.bytes_left -= std::min<uint64_t>(size, now_.bytes_left);
   held.Finish();
   inners_.push_back({std::move(held), depth_ + 1, origin});
+}
+
+// False: it isn't looked at, and that has been said. What lies behind an archive may be read in two ways, and so on: of parts of parts a share is spent,
+// which is enough for as many in a row as there may be.
+bool Layers::AddPart(uint32_t level, Bytes part, const char* what) {
+  constexpr size_t kShare = 4;
+  if (level == 0 && origin_ == Origin::kPart && !Spend(part.size() / kShare)) return false;
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (!output.Put(part)) {
+    NoteEnd(output.stopped(), what);
+    return false;
+  }
+  Add(std::move(held), Origin::kPart);
+  return true;
 }
 
 // False: there is none left, and that has been said. The last byte is none that may be spent: without any, nothing more is looked at.

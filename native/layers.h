@@ -51,6 +51,8 @@ enum class Origin : uint8_t {
   kPacked,
   // A text spells it, which may be packed in a way that nothing tells.
   kSpelled,
+  // It is a part of the content before, as it is.
+  kPart,
 };
 
 // What was unpacked here.
@@ -152,7 +154,7 @@ class Layers {
   void NoteImage(uint32_t level, Bytes bytes);
   void NotePartitions(uint32_t level, Bytes bytes);
   void NoteVolume(uint32_t level, Bytes bytes);
-  void NoteArchive(const archives::Archive& archive);
+  void NoteArchive(uint32_t level, const archives::Archive& archive);
   void NoteCompound(uint32_t level, Bytes bytes);
   void NoteLocked(Bytes bytes, const compound::File& file);
   void NoteWorkbooks(Bytes bytes, const compound::File& file);
@@ -162,7 +164,7 @@ class Layers {
   // The next three: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);
   bool NoteListed(uint32_t level, Bytes bytes);
-  void NoteBehindCabinet(Bytes bytes);
+  void NoteBehindCabinet(uint32_t level, Bytes bytes);
   bool NoteZip(uint32_t level, Bytes bytes);
   void NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& reading);
   void NoteMarked(uint32_t level, Bytes bytes, bool is_container);
@@ -194,6 +196,7 @@ class Layers {
   void UnpackOpened(Bytes bytes, const zip::Member& member);
   void Settle(uint32_t level, uint64_t size);
   void Add(Held held, Origin origin = Origin::kPacked);
+  bool AddPart(uint32_t level, Bytes part, const char* what);
   bool Spend(uint64_t bytes);
   bool Take(Bytes bytes, uint64_t count, uint64_t& taken);
   void NoteForeign(const char* name);

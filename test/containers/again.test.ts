@@ -2,6 +2,7 @@
 import { deflateRawSync, deflateSync } from 'node:zlib';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { tar } from '../fixtures/archives.js';
 import { load } from '../native/engine.js';
 import { verdictOf } from './compare.js';
 
@@ -57,10 +58,23 @@ function xarOfElements(bytes: number): Buffer {
   return Buffer.concat([Buffer.from('xar!\0\x1c\0\x01'), Buffer.alloc(20), list]);
 }
 
+/** Tars with other bytes behind each of them. One whose first name is the magic of a cabinet is found in two ways by what lies before it. */
+function tarsWithName(name: string, count: number): Buffer {
+  const parts: Buffer[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const other = Buffer.alloc(65_536, 'other bytes');
+    other.writeUInt32BE(index + 1, 0);
+    parts.push(tar([{ name, content: Buffer.alloc(0) }]), other);
+  }
+  return Buffer.concat(parts);
+}
+
 const contents: Record<string, [string, Buffer]> = {
   'a list that few marks have': ['clean', marksOfOneList({ marks: 3, entries: 1000, size: 0 })],
   'a list that many marks have': [tooMuch, marksOfOneList({ marks: 2000, entries: 1000, size: 0 })],
   'a list of files that many marks have': [tooMuch, marksOfOneList({ marks: 60, entries: 100, size: 300 })],
+  'tars behind each other': ['clean', tarsWithName('a', 15)],
+  'tars behind each other that are cabinets as well': [tooMuch, tarsWithName('MSCF\0\0\0\0', 15)],
   'a member that a directory names twice': ['clean', zipOfOneMember(2, 20_000)],
   'a member that a directory names often': [tooMuch, zipOfOneMember(500, 20_000)],
   'such a member behind other bytes': [tooMuch, Buffer.concat([Buffer.alloc(100, 'X'), zipOfOneMember(500, 20_000)])],
