@@ -125,6 +125,8 @@ struct Unpacked {
 
 Folder ReadFolder(Input& input, Unpacked& unpacked) {
   constexpr uint64_t kCodersMax = 32;
+  // Of all coders together, as in 7-Zip. A list that is packed into a few KB could name millions.
+  constexpr uint64_t kStreamsMax = 64;
   Folder folder;
   uint64_t inputs = 0;
   const uint64_t coders = input.Number();
@@ -140,7 +142,7 @@ Folder ReadFolder(Input& input, Unpacked& unpacked) {
     folder.push_back(coder);
   }
   const uint64_t pairs = unpacked.outputs - 1;
-  if (unpacked.outputs == 0 || pairs > inputs) throw Broken();
+  if (unpacked.outputs == 0 || unpacked.outputs > kStreamsMax || inputs > kStreamsMax || pairs > inputs) throw Broken();
   std::vector<uint64_t> taken;
   for (uint64_t at = 0; at < pairs; at++) {
     input.Number();

@@ -2,7 +2,7 @@
 import { deflateRawSync, deflateSync } from 'node:zlib';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { tar } from '../fixtures/archives.js';
+import { crc32, tar } from '../fixtures/archives.js';
 import { load } from '../native/engine.js';
 import { verdictOf } from './compare.js';
 
@@ -69,6 +69,18 @@ function tarsWithName(name: string, count: number): Buffer {
   return Buffer.concat(parts);
 }
 
+/** Of one folder with one coder, which takes so many streams and makes as many: each but one of these is for another one. */
+function sevenZipOfStreams(count: number): Buffer {
+  const coder = [1, 0x11, 5, count, count, ...Array<number>(2 * (count - 1)).fill(0)];
+  const list = Buffer.from([1, 4, 6, 0, 1, 9, 5, 0, 7, 11, 1, 0, ...coder, 12, ...Array<number>(count).fill(0), 0, 0]);
+  const start = Buffer.alloc(20);
+  start.writeUInt32LE(list.length, 8);
+  start.writeUInt32LE(crc32(list), 16);
+  const sum = Buffer.alloc(4);
+  sum.writeUInt32LE(crc32(start));
+  return Buffer.concat([Buffer.from('377abcaf271c0004', 'hex'), sum, start, list]);
+}
+
 const contents: Record<string, [string, Buffer]> = {
   'a list that few marks have': ['clean', marksOfOneList({ marks: 3, entries: 1000, size: 0 })],
   'a list that many marks have': [tooMuch, marksOfOneList({ marks: 2000, entries: 1000, size: 0 })],
@@ -79,6 +91,8 @@ const contents: Record<string, [string, Buffer]> = {
   'a member that a directory names often': [tooMuch, zipOfOneMember(500, 20_000)],
   'such a member behind other bytes': [tooMuch, Buffer.concat([Buffer.alloc(100, 'X'), zipOfOneMember(500, 20_000)])],
   'an installer of some sizes': ['clean', installerOfSizes(1000)],
+  'a folder of 7z with some streams': ['incomplete: engine cannot unpack this kind of 7z data', sevenZipOfStreams(64)],
+  'a folder of 7z with more streams than there can be': ['incomplete: damaged 7z data', sevenZipOfStreams(65)],
   'a list of XAR': ['clean', xarOfElements(1 << 16)],
   'a list of XAR that is packed into very few bytes': [tooMuch, xarOfElements(8 << 20)],
   'an installer of very many sizes': [tooMuch, installerOfSizes(1 << 20)],
