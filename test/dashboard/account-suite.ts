@@ -94,6 +94,7 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     const before = await ends.count();
     await ends.first().click();
     await page.getByText('The session has ended').waitFor();
+    await page.locator('.account-sessions:focus').waitFor();
     await until(async () => (await ends.count()) === before - 1);
     await page.getByRole('button', { name: 'End all others' }).click();
     await page.getByText('You are signed in nowhere else.').waitFor();

@@ -93,6 +93,7 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     await page.getByText('It is scanned again').waitFor();
     await allow.waitFor({ state: 'detached' });
     t.equal(await page.getByText('Refused contents').count(), 0);
+    await page.locator('main:focus').waitFor();
     noComplaints(t, person);
   });
 
@@ -129,6 +130,7 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     await dialog.getByLabel('Own scans/h').fill('3');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved: it holds from the next request on').waitFor();
+    await dialog.locator('button:focus', { hasText: 'Save' }).waitFor();
     t.match(await ask(`${server.url}/web/quota`, asked), { body: { limit: 3 } });
     await dialog.getByRole('button', { name: 'Suspend' }).click();
     await dialog.getByRole('button', { name: 'Restore' }).waitFor();
@@ -151,6 +153,7 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     await dialog.getByRole('button', { name: 'Delete' }).click();
     const sure = dialog.getByRole('button', { name: 'Delete for good' });
     t.ok(await sure.isDisabled(), 'not before the address is typed');
+    await page.locator('[role=dialog]:focus').waitFor();
     await dialog.getByLabel('E-mail address').fill(email);
     await sure.click();
     await dialog.waitFor({ state: 'detached' });

@@ -43,7 +43,7 @@ export function Account() {
           <PasswordForm email={me.data?.email ?? ''} />
         </section>
         {me.data === undefined ? <ProtectionSkeletons /> : <ProtectionPanels user={me.data} />}
-        <section className="panel account-sessions">
+        <section className="panel account-sessions" aria-label={t.sessions}>
           <SessionsPanel />
         </section>
       </div>

@@ -32,31 +32,16 @@ export function Dialog({ title, close, size = 'md', isKept = false, children }: 
   );
 }
 
-/** The focus goes back where it was. */
+/** The focus goes back where it was; where that has gone, as the row of what was revoked, the content of the page has it. */
 function useFocusReturn(): void {
   const [before] = useState(() => document.activeElement);
   useEffect(
     () => () => {
-      if (before instanceof HTMLElement) giveFocus(before);
+      if (before?.isConnected === false) focusContent();
+      else if (before instanceof HTMLElement) before.focus();
     },
     [before],
   );
-}
-
-/** Where the element has gone, or goes while it has the focus, as the row of what was revoked, the content of the page has it. */
-function giveFocus(element: HTMLElement): void {
-  if (!element.isConnected) {
-    focusContent();
-    return;
-  }
-  element.focus();
-  const watch = new MutationObserver(() => {
-    const { activeElement } = document;
-    if (activeElement === element) return;
-    watch.disconnect();
-    if (!element.isConnected && activeElement === document.body) focusContent();
-  });
-  watch.observe(document.body, { childList: true, subtree: true });
 }
 
 function focusContent(): void {

@@ -30,7 +30,7 @@ export function Files({ items, queue }: FilesProps) {
   // The last of them may have been removed, or be scanned again.
   const shown = chosen === null || !items.some((item) => outcomeOf(item) === chosen) ? null : chosen;
   return (
-    <section className="panel">
+    <section className="panel" aria-label={t.list}>
       <div className="row row-apart">
         <h2 className="panel-title">{t.list}</h2>
         <span className="dimmed small">{t.summary(number(ended), number(items.length))}</span>
