@@ -119,6 +119,11 @@ export async function historySuite(tap: Subtest, { server, browser, signedIn }: 
     t.strictSame(await shown(), [KEYED]);
     await rows.first().click();
     await page.getByRole('link', { name: KEY_NAME }).waitFor();
+    // The way back leads to what was filtered, also after a reload.
+    await page.reload();
+    await page.locator('.back').click();
+    await page.waitForURL(/history\?key=/);
+    t.strictSame(await shown(), [KEYED]);
     await page.goto(`${server.url}/history?q=%3D1%2B`);
     await page.getByText('1 scan').first().waitFor();
   });

@@ -1,5 +1,5 @@
 // The rows of the history; each leads to the page of its scan. On a phone each row is a card.
-import { Link } from 'wouter';
+import { Link, useSearch } from 'wouter';
 import type { Scan } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
 import { AscendingIcon, DescendingIcon, LinkIcon } from '../parts/icons.ts';
@@ -69,12 +69,14 @@ function Head({ column, search, change }: HeadProps) {
 
 function Row({ scan }: { readonly scan: Scan }) {
   const name = scan.filename === '' ? t.noName : visibleName(scan.filename);
+  const search = useSearch();
   const source = scan.key === null ? sourceText(scan.protocol) : visibleName(scan.key.name);
   return (
     <tr>
       <td>
         <Link
           href={`/scans/${scan.id}`}
+          state={{ history: search }}
           className="history-open"
           title={scan.url === null ? name : visibleName(scan.url)}
         >

@@ -3,6 +3,7 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link, useParams } from 'wouter';
+import { useHistoryState } from 'wouter/use-browser-location';
 import { scanQuery } from '../api/queries.ts';
 import type { ScanDetail } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
@@ -23,9 +24,10 @@ const t = texts.detail;
 export function ScanDetailPage() {
   const { id = '' } = useParams<{ readonly id: string }>();
   const scan = useQuery(scanQuery(id));
+  const history = historyAddress(useHistoryState());
   return (
     <>
-      <Link href="/history" className="back">
+      <Link href={history} className="back">
         <BackIcon />
         {texts.nav.history}
       </Link>
@@ -33,7 +35,7 @@ export function ScanDetailPage() {
         query={scan}
         texts={t}
         instead={
-          <Button component={Link} href="/history" variant="default">
+          <Button component={Link} href={history} variant="default">
             {t.toHistory}
           </Button>
         }
@@ -42,6 +44,12 @@ export function ScanDetailPage() {
       </One>
     </>
   );
+}
+
+/** With the filters of the list that has led here, which is known to the entry of the browser's history. */
+function historyAddress(state: unknown): string {
+  const known = typeof state === 'object' && state !== null && 'history' in state ? state.history : null;
+  return typeof known === 'string' && known !== '' ? `/history?${known}` : '/history';
 }
 
 function Found({ scan }: { readonly scan: ScanDetail }) {
