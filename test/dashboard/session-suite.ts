@@ -1,5 +1,5 @@
 // Signing in, out and back: the ways in, a session that ends elsewhere, tokens that run out, two tabs.
-import { signIn as apiSignIn, ask, bearer, EMAIL } from '../fixtures/sign-in.js';
+import { signIn as apiSignIn, ask, bearer, EMAIL, post } from '../fixtures/sign-in.js';
 import { noComplaints, PASSWORD, type Subtest, signIn, signOut } from './browser.js';
 import { choose, file } from './scan-suite.js';
 import { FREE_LIMIT, type Setting } from './setting.js';
@@ -102,6 +102,65 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     }
     await page.getByRole('row').filter({ hasText: 'First key' }).waitFor();
     t.equal(await dialog.count(), 0);
+    noComplaints(t, person, [401]);
+  });
+
+  tap.test('what was changed and is not saved is there again when the session has ended under it', async (t) => {
+    const person = await signedIn('/account');
+    const { email, page } = person;
+    const { accessToken } = await apiSignIn(server.url, email, PASSWORD);
+    await post(`${server.url}/web/keys`, { name: 'a key' }, bearer(accessToken));
+    await post(
+      `${server.url}/web/webhooks`,
+      { url: `${server.url}/hears`, events: ['scan.failed'] },
+      bearer(accessToken),
+    );
+    const dialog = page.getByRole('dialog');
+    const name = page.getByLabel('Name', { exact: true });
+    const limit = dialog.getByLabel('Scans per hour');
+    const address = page.getByLabel('Address');
+    /** Somebody types, sends it, and has to sign in. */
+    async function cutOff(typed: () => Promise<void>): Promise<void> {
+      await typed();
+      const others = `${server.url}/web/users/me/sessions?keepCurrent=true`;
+      await ask(others, { method: 'DELETE', headers: bearer(accessToken) });
+      await page.keyboard.press('Enter');
+      await page.getByText('Your session has ended').waitFor();
+      await signIn(page, email);
+    }
+    await cutOff(async () => {
+      await page.getByLabel('New e-mail address').fill('typed@example.com');
+      await name.fill('typed');
+    });
+    await page.getByRole('button', { name: 'Save the name' }).click();
+    await page.getByText('The name is saved').waitFor();
+    t.strictSame(
+      [await name.inputValue(), await page.getByLabel('New e-mail address').inputValue()],
+      ['typed', 'typed@example.com'],
+    );
+    await page.getByRole('link', { name: 'API keys' }).click();
+    await cutOff(async () => {
+      await page.getByRole('button', { name: 'Change a key' }).click();
+      await limit.fill('5');
+    });
+    t.equal(await limit.inputValue(), '5');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('row').filter({ hasText: 'a key' }).getByText('5', { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Webhooks' }).click();
+    await cutOff(async () => {
+      await page.getByRole('link', { name: /hears/ }).click();
+      await page.getByRole('checkbox', { name: 'Infected' }).click();
+      await address.fill(`${server.url}/typed`);
+    });
+    t.equal(await address.inputValue(), `${server.url}/typed`);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: /typed/, level: 1 }).waitFor();
+    t.ok(await page.getByRole('checkbox', { name: 'Infected' }).isChecked());
+    // What is saved, or left by the person, is no draft any more.
+    await page.getByRole('link', { name: 'Scan', exact: true }).click();
+    await page.goBack();
+    await address.waitFor();
+    t.equal(await address.inputValue(), `${server.url}/typed`);
     noComplaints(t, person, [401]);
   });
 

@@ -7,6 +7,7 @@ import { OutcomeUnknown } from '../api/problem.ts';
 import { meQuery } from '../api/queries.ts';
 import { User } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
+import { newDraft, useDraft } from '../parts/draft.ts';
 import { emailError, nameError, newPasswordError, passwordError } from '../parts/field-rules.ts';
 import { Form } from '../parts/form.tsx';
 import { showDone } from '../parts/notices.tsx';
@@ -22,6 +23,8 @@ import { SessionsPanel } from './account-sessions.tsx';
 import './account.css';
 
 const t = texts.account;
+const nameDraft = newDraft<string>();
+const emailDraft = newDraft<string>();
 
 export function Account() {
   const me = useQuery(meQuery);
@@ -69,8 +72,10 @@ function useChange(done: string, onDone: (saved: User) => void) {
 }
 
 function NameForm({ user }: { readonly user: User }) {
-  const [name, setName] = useState(user.name);
-  const change = useChange(t.nameSaved, (saved) => setName(saved.name));
+  /** Null: as it is saved. */
+  const [typed, setTyped] = useDraft<string | null>(nameDraft, null);
+  const name = typed ?? user.name;
+  const change = useChange(t.nameSaved, () => setTyped(null));
   function submit(): void {
     if (nameError(name) === null) change.mutate({ name });
   }
@@ -90,7 +95,7 @@ function NameForm({ user }: { readonly user: User }) {
         value={name}
         // What is saved takes the place of what is typed.
         readOnly={change.isPending}
-        onChange={({ currentTarget }) => setName(currentTarget.value)}
+        onChange={({ currentTarget }) => setTyped(currentTarget.value)}
         error={name === user.name ? null : (nameError(name) ?? errorAt(change.error, 'name'))}
       />
       <FormProblem error={change.error} fields={['name']} />
@@ -104,7 +109,7 @@ function NameForm({ user }: { readonly user: User }) {
 }
 
 function EmailForm() {
-  const [email, setEmail] = useState('');
+  const [email, setEmail] = useDraft(emailDraft, '');
   const [currentPassword, setCurrentPassword] = useState('');
   const [isTried, setTried] = useState(false);
   const change = useChange(t.emailSaved, () => {

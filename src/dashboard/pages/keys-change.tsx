@@ -6,6 +6,7 @@ import { keysQuery, keyUsageQuery } from '../api/queries.ts';
 import { Key } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Dialog, Step } from '../parts/dialog.tsx';
+import { newDraft, useDraft } from '../parts/draft.ts';
 import { showDone } from '../parts/notices.tsx';
 import { OutcomeDays } from '../parts/outcomes.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
@@ -13,14 +14,17 @@ import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { texts as t } from './key-texts.ts';
-import { areComplete, bodyOf, fieldsOf, KEY_FIELDS, KeyInputs } from './keys-fields.tsx';
+import { areComplete, bodyOf, fieldsOf, KEY_FIELDS, type KeyFields, KeyInputs } from './keys-fields.tsx';
 
 const SHOWN = ['clean', 'infected', 'failed'] as const;
+
+/** Of the key as it was when it was opened. */
+export const changeKeyDraft = newDraft<{ readonly key: Key; readonly fields: KeyFields }>();
 
 export function ChangeKey({ apiKey, close }: { readonly apiKey: Key; readonly close: () => void }) {
   const client = useQueryClient();
   const [before] = useState(() => fieldsOf(apiKey));
-  const [fields, setFields] = useState(before);
+  const [{ fields }, setDraft] = useDraft(changeKeyDraft, { key: apiKey, fields: before });
   const [isTried, setTried] = useState(false);
   const change = useMutation({
     mutationFn: () =>
@@ -56,7 +60,12 @@ export function ChangeKey({ apiKey, close }: { readonly apiKey: Key; readonly cl
           <dt>{t.used}</dt>
           <dd>{apiKey.lastUse === null ? texts.common.never : <Time at={apiKey.lastUse} />}</dd>
         </dl>
-        <KeyInputs fields={fields} change={setFields} isTried={isTried} error={change.error} />
+        <KeyInputs
+          fields={fields}
+          change={(next) => setDraft({ key: apiKey, fields: next })}
+          isTried={isTried}
+          error={change.error}
+        />
         <Use uuid={apiKey.uuid} />
       </Step>
     </Dialog>

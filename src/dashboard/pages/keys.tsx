@@ -17,14 +17,21 @@ import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { texts as t } from './key-texts.ts';
-import { ChangeKey, shortValue } from './keys-change.tsx';
+import { ChangeKey, changeKeyDraft, shortValue } from './keys-change.tsx';
 import { NewKey, newKeyDraft } from './keys-new.tsx';
 import './keys.css';
 
 type Open = { readonly is: 'new' } | { readonly is: 'change' | 'revoke'; readonly key: Key };
 
+/** What was open when the session ended. */
+function cutOff(): Open | null {
+  if (newKeyDraft.kept !== null) return { is: 'new' };
+  const { kept } = changeKeyDraft;
+  return kept === null ? null : { is: 'change', key: kept.key };
+}
+
 export function Keys() {
-  const [open, setOpen] = useState<Open | null>(newKeyDraft.kept === null ? null : { is: 'new' });
+  const [open, setOpen] = useState(cutOff);
   const close = (): void => setOpen(null);
   const keys = useQuery(keysQuery);
   return (

@@ -6,6 +6,7 @@ import { Link, useLocation, useParams } from 'wouter';
 import { ask, end } from '../api/client.ts';
 import { PATH, TestResult, Webhook, WebhookWithSecret, webhookQuery, webhooksQuery } from '../api/webhooks.ts';
 import { Dialog, Question } from '../parts/dialog.tsx';
+import { newDrafts, useDraft } from '../parts/draft.ts';
 import { Form } from '../parts/form.tsx';
 import { number } from '../parts/format.ts';
 import { BackIcon } from '../parts/icons.ts';
@@ -97,18 +98,25 @@ function Warning({ webhook: { id, enabled, notice, failingSince } }: { readonly 
   );
 }
 
+/** What was changed here and is not saved, and no more: what changes elsewhere meanwhile is shown, and not undone by saving. */
+type Changes = Partial<Pick<Webhook, 'url' | 'events' | 'enabled'>>;
+
+const draftOf = newDrafts<Changes>();
+
 function Settings({ webhook }: { readonly webhook: Webhook }) {
-  const [fields, setFields] = useState({ url: webhook.url, events: webhook.events });
-  const [enabled, setEnabled] = useState<boolean | null>(null);
+  const [changes, setChanges] = useDraft<Changes>(draftOf(webhook.id), {});
+  const { url, events, enabled } = { ...webhook, ...changes };
+  const fields = { url, events };
   const [isTried, setTried] = useState(false);
   const change = useChange(webhook.id, t.saved);
   function submit(): void {
     setTried(true);
     if (!areComplete(fields)) return;
     // An address that is named anew would begin anew.
-    const { url, ...others } = fields;
-    const body = { ...others, ...(url === webhook.url ? {} : { url }), ...(enabled === null ? {} : { enabled }) };
-    change.mutate(body, { onSuccess: () => setEnabled(null) });
+    const { url, ...others } = changes;
+    const body = url === undefined || url === webhook.url ? others : changes;
+    if (Object.keys(body).length > 0) change.mutate(body, { onSuccess: () => setChanges({}) });
+    else showDone(t.saved);
   }
   return (
     <Form onSubmit={submit} sends={change}>
@@ -116,14 +124,20 @@ function Settings({ webhook }: { readonly webhook: Webhook }) {
       <WebhookInputs
         error={change.error}
         fields={fields}
-        change={({ url, events }) => setFields({ url, events: [...events] })}
+        change={(next) =>
+          setChanges({
+            ...changes,
+            ...(next.url === url ? {} : { url: next.url }),
+            ...(next.events === events ? {} : { events: [...next.events] }),
+          })
+        }
         isTried={isTried}
       />
       <Switch
         label={t.enabled}
         description={t.enabledHint}
-        checked={enabled ?? webhook.enabled}
-        onChange={({ currentTarget: { checked } }) => setEnabled(checked)}
+        checked={enabled}
+        onChange={({ currentTarget: { checked } }) => setChanges({ ...changes, enabled: checked })}
       />
       <div>
         <Button type="submit" loading={change.isPending}>

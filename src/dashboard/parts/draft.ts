@@ -1,4 +1,4 @@
-// What is typed into a dialog whose session ends: it is there again when the same person has signed in.
+// What is typed into a form whose session ends: it is there again when the same person has signed in.
 import { useEffect, useState } from 'react';
 import { isSignedIn, signedInAs, watchSession } from '../api/session.ts';
 
@@ -18,11 +18,21 @@ watchSession(() => {
   owner = user;
 });
 
-/** Of one dialog, in this tab; no secrets. */
+/** Of one form, in this tab; no secrets. */
 export function newDraft<T>(): Draft<T> {
   const draft: Draft<T> = { kept: null };
   drafts.add(draft);
   return draft;
+}
+
+/** Of forms of the same kind, by the id of what each is about. */
+export function newDrafts<T>(): (id: string) => Draft<T> {
+  const known = new Map<string, Draft<T>>();
+  return (id) => {
+    const draft = known.get(id) ?? newDraft<T>();
+    known.set(id, draft);
+    return draft;
+  };
 }
 
 /** Who closes the dialog, or leaves its page, wants no more of it. */
