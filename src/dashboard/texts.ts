@@ -212,6 +212,7 @@ export const texts = {
     scanUrl: 'Scan the URL',
     ofUrl: 'URL',
     list: 'Scans',
+    news: 'What has ended',
     show: 'Show',
     all: (count: string) => `All ${count}`,
     outcomes: {

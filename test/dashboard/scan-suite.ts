@@ -140,6 +140,14 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     const { page } = person;
     await page.getByRole('button', { name: 'Try a harmless test file' }).click();
     await page.getByText(/Infected: .*EICAR/i).waitFor();
+    await page.getByRole('button', { name: 'Try a harmless test file' }).click();
+    // Who listens hears of each, also where it is the same as the one before.
+    await page
+      .getByRole('log')
+      .getByText(/^eicar\.com: infected/)
+      .nth(1)
+      .waitFor({ state: 'attached' });
+    t.equal(await page.getByRole('log').locator('p').count(), 2);
     noComplaints(t, person);
   });
 

@@ -5,6 +5,7 @@ import '@mantine/dropzone/styles.css';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
 import { quotaQuery } from '../api/queries.ts';
+import { newDraft, useDraft } from '../parts/draft.ts';
 import { Form } from '../parts/form.tsx';
 import { DropIcon, LinkIcon } from '../parts/icons.ts';
 import { showNote } from '../parts/notices.tsx';
@@ -19,6 +20,7 @@ import { QuotaPanel } from './overview-quota.tsx';
 import './scan.css';
 
 const t = texts.scan;
+const urlDraft = newDraft<string>();
 
 window.addEventListener('beforeunload', (event) => {
   if (queue.isBusy()) event.preventDefault();
@@ -66,16 +68,18 @@ export function ScanPage() {
           <QuotaPanel />
         </section>
       </div>
-      <p role="status" aria-live="polite" className="unseen">
-        {news}
-      </p>
+      <div role="log" aria-label={t.news} className="unseen">
+        {news.map(({ at, text }) => (
+          <p key={at}>{text}</p>
+        ))}
+      </div>
     </>
   );
 }
 
 /** What the service thinks of the URL it says itself; here only what can't be one is said. */
 function UrlForm() {
-  const [url, setUrl] = useState('');
+  const [url, setUrl] = useDraft(urlDraft, '');
   const [isTried, setTried] = useState(false);
   const isWrong = !/^https?:\/\/./i.test(url.trim());
   function submit(): void {
@@ -102,16 +106,24 @@ function UrlForm() {
   );
 }
 
-/** The last thing that has ended, for who listens to the page; and the numbers of other pages, which it has changed. */
-function useNews(): string {
+interface News {
+  readonly at: number;
+  readonly text: string;
+}
+
+/** More than end before a screen reader has said them. */
+const NEWS = 20;
+
+/** What has ended, for who listens to the page: each is said once, also where it is the same as the one before. The numbers of other pages have changed with it. */
+function useNews(): readonly News[] {
   const client = useQueryClient();
-  const [news, setNews] = useState('');
+  const [news, setNews] = useState<readonly News[]>([]);
   useEffect(
     () =>
       queue.listen({
         onQuota: (quota) => client.setQueryData(quotaQuery.queryKey, quota),
         onEnd(item) {
-          setNews(newsOf(item));
+          setNews((before) => [...before.slice(1 - NEWS), { at: (before.at(-1)?.at ?? 0) + 1, text: newsOf(item) }]);
           void client.invalidateQueries({ queryKey: ['stats'] });
         },
       }),
