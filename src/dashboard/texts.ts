@@ -203,6 +203,7 @@ export const texts = {
   scan: {
     title: 'Scan',
     lead: 'Files and URLs, up to 10 MB each; each takes one unit of your hourly quota.',
+    files: 'Files to scan',
     drop: 'Drop files here',
     choose: 'Choose files',
     nothingDropped: 'There is no file in what was dropped.',

@@ -117,6 +117,14 @@ export async function historySuite(tap: Subtest, { server, browser, signedIn }: 
     await page.waitForURL(/key=/);
     await page.getByText('1 scan').first().waitFor();
     t.strictSame(await shown(), [KEYED]);
+    // Taken away by the keyboard, and back.
+    await page.getByRole('combobox', { name: 'API key' }).press('Enter');
+    await page.getByRole('option', { name: 'Any' }).waitFor();
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('Enter');
+    await page.waitForURL((url) => url.search === '');
+    await page.goBack();
+    await page.getByText('1 scan').first().waitFor();
     await rows.first().click();
     await page.getByRole('link', { name: KEY_NAME }).waitFor();
     // The way back leads to what was filtered, also after a reload.

@@ -90,16 +90,20 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     const { page, context } = person;
     const folder = temporaryFolder(t);
     const mouse = await context.newCDPSession(page);
-    async function drop(path: string): Promise<void> {
+    async function drop(...files: readonly string[]): Promise<void> {
       const { x = 0, y = 0 } = (await page.locator('.scan-drop').boundingBox()) ?? {};
-      const data = { items: [], files: [path], dragOperationsMask: 1 };
+      const items = files.length > 0 ? [] : [{ mimeType: 'text/plain', data: 'https://example.com/' }];
+      const data = { items, files: [...files], dragOperationsMask: 1 };
       for (const type of ['dragEnter', 'dragOver', 'drop'] as const) {
         await mouse.send('Input.dispatchDragEvent', { type, x: x + 40, y: y + 40, data });
       }
     }
+    const nothing = page.getByText('There is no file in what was dropped.');
+    await drop();
+    await nothing.waitFor();
     mkdirSync(join(folder, 'empty', 'too'), { recursive: true });
     await drop(join(folder, 'empty'));
-    await page.getByText('There is no file in what was dropped.').waitFor();
+    await nothing.nth(1).waitFor();
     mkdirSync(join(folder, 'full', 'a', 'b'), { recursive: true });
     const names = ['invoice.pdf.lnk', 'site.url', ' .blank', 'a\'"<b>.txt', '日本語.txt', 'ж'.repeat(127), 'Thumbs.db'];
     for (const name of names) writeFileSync(join(folder, 'full', 'a', 'b', name), '');
@@ -140,6 +144,17 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     const { page } = person;
     await page.getByRole('button', { name: 'Try a harmless test file' }).click();
     await page.getByText(/Infected: .*EICAR/i).waitFor();
+    // A file is pasted as well, but not in the place of a text.
+    const paste = (selector: string) =>
+      page.evaluate(`(() => {
+        const clipboardData = new DataTransfer();
+        clipboardData.items.add(new File(['pasted'], 'pasted.png'));
+        const event = new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true });
+        document.querySelector('${selector}').dispatchEvent(event);
+      })()`);
+    for (const selector of ['body', 'input[type=url]']) await paste(selector);
+    await page.getByText('2 of 2 finished').waitFor();
+    await page.getByRole('button', { name: 'Remove: pasted.png' }).click();
     await page.getByRole('button', { name: 'Try a harmless test file' }).click();
     // Who listens hears of each, also where it is the same as the one before.
     await page
@@ -147,7 +162,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
       .getByText(/^eicar\.com: infected/)
       .nth(1)
       .waitFor({ state: 'attached' });
-    t.equal(await page.getByRole('log').locator('p').count(), 2);
+    t.equal(await page.getByRole('log').locator('p').count(), 3);
     noComplaints(t, person);
   });
 

@@ -25,6 +25,8 @@ import {
 const t = texts.history;
 /** No scan is older. */
 const FIRST_DAY = '1970-01-01';
+/** No key has it for its uuid. */
+const ANY = 'any';
 
 interface FiltersProps {
   readonly search: HistorySearch;
@@ -63,15 +65,15 @@ function KeyFilter({ search, change }: FiltersProps) {
   const keys = useQuery(keysQuery);
   const known = (keys.data ?? []).map(({ uuid, name }) => ({ value: uuid, label: visibleName(name) }));
   const isKnown = search.key === '' || known.some(({ value }) => value === search.key);
+  const ended = isKnown ? [] : [{ value: search.key, label: t.endedKey }];
   return (
     <Select
       className="history-key"
       label={t.key}
-      placeholder={t.anyKey}
-      clearable
-      data={isKnown ? known : [...known, { value: search.key, label: t.endedKey }]}
-      value={search.key === '' ? null : search.key}
-      onChange={(value) => change({ key: value ?? '' })}
+      // Mantine's button that clears it is none for the keyboard, nor for screen readers.
+      data={[{ value: ANY, label: t.anyKey }, ...known, ...ended]}
+      value={search.key === '' ? ANY : search.key}
+      onChange={(value) => change({ key: value === null || value === ANY ? '' : value })}
     />
   );
 }

@@ -30,12 +30,20 @@ export function ScanPage() {
   const items = useSyncExternalStore(queue.subscribe, queue.items);
   const news = useNews();
   const openDialog = useRef<() => void>(null);
+  usePasted();
   return (
     <>
       <PageTitle title={t.title} lead={t.lead} />
       <div className="scan">
         <div className="stack">
-          <section className="panel">
+          {/* The library hears of files alone, and drops what is something else without a word. */}
+          <section
+            className="panel"
+            aria-label={t.files}
+            onDrop={({ dataTransfer: { types } }) => {
+              if (!types.includes('Files')) showNote(t.nothingDropped);
+            }}
+          >
             <Dropzone
               onDrop={(files) => queue.add(files)}
               onDropAny={(files) => {
@@ -75,6 +83,21 @@ export function ScanPage() {
       </div>
     </>
   );
+}
+
+/** Files are pasted wherever the focus is, but in a text: tables come with a picture of themselves. Where they are dropped, the library has taken them. */
+function usePasted(): void {
+  useEffect(() => {
+    const add = (event: ClipboardEvent): void => {
+      const files = [...(event.clipboardData?.files ?? [])];
+      const isText = event.target instanceof HTMLInputElement;
+      if (event.defaultPrevented || isText || files.length === 0) return;
+      event.preventDefault();
+      queue.add(files);
+    };
+    document.addEventListener('paste', add);
+    return () => document.removeEventListener('paste', add);
+  }, []);
 }
 
 /** What the service thinks of the URL it says itself; here only what can't be one is said. */
