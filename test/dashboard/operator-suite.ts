@@ -16,7 +16,7 @@ export async function operator({ server, browser }: Setting): Promise<Person> {
 }
 
 export async function operatorSuite(tap: Subtest, setting: Setting): Promise<void> {
-  const { server, signedIn, newAccount } = setting;
+  const { server, browser, signedIn, newAccount } = setting;
 
   tap.test('who is no operator has no way there, and finds no page', async (t) => {
     const person = await signedIn('/');
@@ -184,6 +184,14 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     t.match(await ask(account, { headers }), { body: { plan: 'PRO', ownLimit: 500, role: 'operator' } });
     await until(async () => (await dialog.getByLabel('Own scans/h').inputValue()) === '500');
     noComplaints(t, person);
+    // Who is no operator any more has none of the pages, also of those that are open.
+    const made = await browser.person();
+    await made.page.goto(`${server.url}/sign-in?next=/admin`);
+    await signIn(made.page, email);
+    await made.page.getByRole('heading', { name: 'Health', level: 1 }).waitFor();
+    await ask(account, { method: 'PUT', headers, body: JSON.stringify({ role: 'user' }) });
+    await made.page.getByRole('heading', { name: 'There is no such page', level: 1 }).waitFor();
+    noComplaints(t, made, [403]);
   });
 
   tap.test('an operator opens the own account, and can not end it', async (t) => {

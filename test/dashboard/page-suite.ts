@@ -165,6 +165,11 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     const person = await signedIn('/history');
     const { page } = person;
     await page.getByText('No scans yet').first().waitFor();
+    t.equal(
+      await page.getByRole('status').filter({ hasText: 'No scans yet' }).count(),
+      1,
+      'who listens hears the same',
+    );
     await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
     await page.locator('html[data-mantine-color-scheme=dark]').waitFor();
     const colours = '(({ backgroundColor, color }) => [backgroundColor, color])(getComputedStyle(document.body))';

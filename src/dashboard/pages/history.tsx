@@ -87,7 +87,8 @@ function Announced({ search }: { readonly search: HistorySearch }) {
   const isKnown = data !== undefined && !isPlaceholderData && !isImpossible(search);
   return (
     <p role="status" className="unseen">
-      {isKnown && (data.totalElements === 0 ? t.noneFound : totalText(data, isCapped(search)))}
+      {isKnown &&
+        (data.totalElements > 0 ? totalText(data, isCapped(search)) : hasFilters(search) ? t.noneFound : t.none)}
     </p>
   );
 }
