@@ -11,6 +11,17 @@ const NO_TASK = /^(EAGAIN|Resource temporarily unavailable)$|^spawn .* EAGAIN$/;
 export const MORE_TASKS =
   'no further thread or process may be started. Raise what bounds them: TasksMax= of the unit, pids.max of the container, or ulimit -u';
 
+/** As Postgres says that it takes no further connection (PostgreSQL 18, Appendix A): of a role, of a database, or of all. */
+const TOO_MANY_CONNECTIONS = '53300';
+
+const MORE_CONNECTIONS =
+  'a server process takes up to ten, one that is replaced ten more for that time. Raise what bounds them: CONNECTION LIMIT of the role (ALTER ROLE) or of the database (ALTER DATABASE), or max_connections';
+
+/** Postgres takes no further connection. */
+export function isOneTooMany(error: unknown): boolean {
+  return error instanceof Error && error.name === 'PostgresError' && codeOf(error) === TOO_MANY_CONNECTIONS;
+}
+
 /** The kernel starts no further thread or process for us. */
 export function lacksTasks(error: unknown): boolean {
   return error instanceof Error && NO_TASK.test(error.message);
@@ -20,6 +31,12 @@ export function messageOfError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // Node gives a failure to reach several addresses of one host an empty message and the reasons in a list.
   if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOfError).join(', ');
-  if (!lacksTasks(error)) return error.message;
-  return `${error.message}: ${MORE_TASKS}`;
+  const todo = todoOf(error);
+  return todo === null ? error.message : `${error.message}: ${todo}`;
+}
+
+/** What an operator does against it, where the error itself doesn't say; null: nothing is known. */
+export function todoOf(error: unknown): string | null {
+  if (lacksTasks(error)) return MORE_TASKS;
+  return isOneTooMany(error) ? MORE_CONNECTIONS : null;
 }

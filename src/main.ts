@@ -14,6 +14,8 @@ const { run }: typeof import('./cli/program.js') = existsSync(bundledProgramPath
   ? await import(pathToFileURL(bundledProgramPath).href)
   : await import('./cli/program.js');
 
+// A umask that takes rights from the owner himself (0777) leaves folders that nobody could write to who isn't root.
+process.umask(process.umask() & 0o077);
 const streams = [process.stdout, process.stderr];
 // The reader has seen enough (`sluice user list | head -1`): what was begun is done.
 for (const stream of streams) stream.on('error', () => undefined);

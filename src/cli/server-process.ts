@@ -10,7 +10,7 @@ import { type Config, reachableUrl, readConfig } from '../config/config.js';
 import { comeFirst, watchServingThread } from '../cores.js';
 import type { Engine } from '../engine/engine.js';
 import { createStandings, MEANINGS } from '../engine/folders.js';
-import { messageOfError } from '../error-text.js';
+import { messageOfError, todoOf } from '../error-text.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { processAddon } from '../process-addon.js';
@@ -91,7 +91,8 @@ async function serveUntil(
     void loaded.then(() => processAddon()?.forgetProgram());
   } catch (error) {
     places?.release();
-    log.fatal({ err: error }, 'the service could not start');
+    const todo = todoOf(error);
+    log.fatal({ err: error, ...(todo !== null && { todo }) }, 'the service could not start');
     return EXIT_UNAVAILABLE;
   }
   await serveUntilStopped(service, parts);

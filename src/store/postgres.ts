@@ -5,6 +5,7 @@ import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
 import postgres from 'postgres';
 import { databasePlaceOf } from '../config/store-places.js';
 import { messageOfError } from '../error-text.js';
@@ -80,7 +81,7 @@ const ENCODING = 'UTF8';
 /** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
 export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
   const { open, size, place, release } = connect(target);
-  const connections = createConnections({ open, size });
+  const connections = createConnections({ open, size, onRefused: tellOfRefused(target.log) });
   try {
     return await handOut(connections, { template: open(() => undefined), size, place, release, ...target });
   } catch (error) {
@@ -89,6 +90,22 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
     if (error instanceof StoreError) throw error;
     throw new StoreError(`${place} can't be used: ${messageOfError(error)}`, { cause: error });
   }
+}
+
+/** It may be asked for again every few seconds. */
+const REFUSED_TOLD_MS = 60_000;
+
+function tellOfRefused(log: MigrationLog | undefined): (error: unknown, left: number) => void {
+  let toldMs = -Infinity;
+  return (error, left) => {
+    if (performance.now() - toldMs < REFUSED_TOLD_MS) return;
+    toldMs = performance.now();
+    const reason = messageOfError(error);
+    log?.warn(
+      { reason, connections: left },
+      'the database takes fewer connections than are wanted: requests wait longer',
+    );
+  };
 }
 
 type HandedOut = Omit<ReturnType<typeof connect>, 'open'> &
@@ -290,6 +307,10 @@ export function versionOf(schema: string): number | null {
 async function locked(sql: Sql, step: (tx: Queries) => Promise<void>): Promise<void> {
   // Whatever the database's default is: a snapshot from before the lock would not show what its last holder did.
   await sql.transaction('readCommitted', async (tx) => {
+    // A role's or a database's own bounds are for queries: a migration, and the wait for that of another process, take as long as they take.
+    await tx`
+      SELECT set_config(name, '0', true) FROM pg_settings
+      WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`;
     await tx`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`;
     await step(tx);
   });

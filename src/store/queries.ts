@@ -10,6 +10,7 @@
 
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
+import { isOneTooMany } from '../error-text.js';
 import { Unavailable } from '../errors.js';
 import { FairTurns, type TurnLimits } from '../waiting/turns.js';
 import { endsWithin, later, NoAnswer, within } from '../waiting/within.js';
@@ -61,6 +62,10 @@ const HANG_MS = 120_000;
 /** Then a connection is made anew: a server behind a name may have moved. */
 const LIFETIME_MS = 45 * 60_000;
 const RETIRE_SECONDS = 5;
+/** Where Postgres takes no more of us, with as few of them it goes on: one for what comes first, one for requests, and one for what comes after them. */
+const CONNECTIONS_LEAST = 3;
+/** Then one that was refused is tried again. */
+const REFUSED_MS = 10_000;
 
 interface OpenConnection {
   readonly driver: Driver;
@@ -71,10 +76,19 @@ interface OpenConnection {
   onLoss: () => void;
 }
 
-export function createConnections({ open, size }: { readonly open: OpenDriver; readonly size: number }) {
+interface ConnectionsOptions {
+  readonly open: OpenDriver;
+  readonly size: number;
+  /** Hears why Postgres takes no further connection, and how many there are without it; default: nobody. */
+  readonly onRefused?: (error: unknown, left: number) => void;
+}
+
+export function createConnections({ open, size, onRefused = () => undefined }: ConnectionsOptions) {
   const lanes: FairTurns[] = [];
   const all = openAll(open, size);
   const { free } = all;
+  /** Those that Postgres has refused lately: others do their work. */
+  let refused = 0;
   let isClosed = false;
   let onRest: () => void = () => undefined;
 
@@ -85,7 +99,40 @@ export function createConnections({ open, size }: { readonly open: OpenDriver; r
 
   function giveBack(connection: OpenConnection): void {
     free.push(isClosed || mayStay(connection) ? connection : all.replace(connection));
-    if (free.length === size) onRest();
+    if (free.length + refused === size) onRest();
+  }
+
+  /** It is asked for again after a while, when all that are connected are in use. */
+  function putAside(connection: OpenConnection): void {
+    const next = isClosed ? connection : all.replace(connection);
+    refused += 1;
+    const again = (): void => {
+      refused -= 1;
+      free.unshift(next);
+      serve();
+    };
+    setTimeout(again, REFUSED_MS).unref();
+    if (free.length + refused === size) onRest();
+  }
+
+  /** Null: there is no such connection; nothing of the work was done. */
+  async function attempt<T>(work: (lent: Lent) => Promise<T>, hangMs: number): Promise<{ value: T } | null> {
+    // The one that was used last: it is connected.
+    const connection = free.pop();
+    if (connection === undefined) throw new Error('A turn has a connection');
+    let isRefused = false;
+    try {
+      return { value: await work(lend(connection, hangMs)) };
+    } catch (error) {
+      const left = size - refused - 1;
+      isRefused = isOneTooMany(error) && left >= CONNECTIONS_LEAST;
+      if (!isRefused) throw error;
+      onRefused(error, left);
+      return null;
+    } finally {
+      if (isRefused) putAside(connection);
+      else giveBack(connection);
+    }
   }
 
   return {
@@ -101,23 +148,17 @@ export function createConnections({ open, size }: { readonly open: OpenDriver; r
       });
       lanes.push(lane);
       return async (who, work) => {
-        if (isClosed) throw new ConnectionLost('The connections are closed');
-        return await lane.run([who], async () => {
-          // The one that was used last: it is connected.
-          const connection = free.pop();
-          if (connection === undefined) throw new Error('A turn has a connection');
-          try {
-            return await work(lend(connection, hangMs));
-          } finally {
-            giveBack(connection);
-          }
-        });
+        for (;;) {
+          if (isClosed) throw new ConnectionLost('The connections are closed');
+          const done = await lane.run([who], () => attempt(work, hangMs));
+          if (done !== null) return done.value;
+        }
       };
     },
     /** Lets running work end for so long, then ends every connection. Nothing begins after it. */
     async close(timeoutSeconds: number): Promise<void> {
       isClosed = true;
-      if (free.length < size) {
+      if (free.length + refused < size) {
         const rest = later();
         onRest = rest.resolve;
         await endsWithin(rest.promise, timeoutSeconds * 1000);

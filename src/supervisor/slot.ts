@@ -30,8 +30,9 @@ export type Slot = ReturnType<typeof createSlot>;
 export function createSlot({ start, service, backOff, memoryKills, log, stop }: SlotOptions) {
   const processes = createProcesses(start, onReport, service);
   const main = createMain();
-  const replacement = createReplacement({ processes, isWanted, onReplaced: main.become, log, stop });
-  const delayAfter = createRestarts({ backOff, memoryKills, log });
+  const killOf = createMemoryWatch(memoryKills);
+  const replacement = createReplacement({ processes, isWanted, onReplaced: main.become, killOf, log, stop });
+  const delayAfter = createRestarts({ backOff, killOf, log });
   /** It ends because it has asked for that; another one follows. */
   let restarting: ServerProcess | null = null;
 
@@ -97,16 +98,15 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
 }
 
 /** `isRequested`: it has ended because it lacked memory. Says so, and returns milliseconds. */
-function createRestarts({ backOff, memoryKills, log }: Pick<SlotOptions, 'backOff' | 'memoryKills' | 'log'>) {
+function createRestarts({ backOff, killOf, log }: Pick<SlotOptions, 'backOff' | 'log'> & { killOf: KillOf }) {
   const delayAfter = createDelays(backOff);
-  const killOf = createMemoryWatch(memoryKills);
 
   return (end: End, isRequested: boolean): number => {
     const kill = killOf(end);
     const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || kill !== 'of somebody' });
-    const reason = kill === 'of the kernel' ? MEMORY_RAN_OUT : {};
+    const why = kill === 'of the kernel' ? { ...MEMORY_RAN_OUT, todo: MORE_MEMORY } : {};
     if (isRequested) log.warn({ delayMs }, 'starting again after a lack of memory');
-    else log.error({ ...fieldsOf(end), ...reason, delayMs }, 'server ended, restarting');
+    else log.error({ ...fieldsOf(end), ...why, delayMs }, 'server ended, restarting');
     return delayMs;
   };
 }
@@ -141,15 +141,19 @@ function createMain() {
 }
 
 /** For the log. */
-const MEMORY_RAN_OUT = {
-  reason: 'the kernel killed it, since memory ran out',
-  todo: 'give the machine or container more memory, or the service less: UPLOAD_MEMORY_MB, DOWNLOAD_MEMORY_MB, SCAN_THREADS_MOST, SCAN_TEMP_MB',
-};
+const MEMORY_RAN_OUT = { reason: 'the kernel killed it, since memory ran out' };
+const MORE_MEMORY =
+  'give the machine or container more memory, or the service less: UPLOAD_MEMORY_MB, DOWNLOAD_MEMORY_MB, SCAN_THREADS_MOST, SCAN_TEMP_MB';
+const MEMORY_FOR_TWO = 'both processes are in memory for that time: give it more, or restart the service instead';
+const AGAIN =
+  'its own lines before this one say why. When that is mended, ask once more (SIGUSR2, systemctl reload sluice), or restart the service';
 
 /** Whose SIGKILL an end comes from: after one of the kernel, which needs memory, another start would soon be killed as well. */
 type Kill = 'of the kernel' | 'of the kernel, perhaps' | 'of somebody';
 
-function createMemoryWatch(memoryKills: () => number | null): (end: End) => Kill {
+type KillOf = (end: End) => Kill;
+
+function createMemoryWatch(memoryKills: () => number | null): KillOf {
   let before = memoryKills();
   return ({ signal, exitCode }) => {
     const now = memoryKills();
@@ -278,11 +282,12 @@ interface ReplacementOptions {
   readonly isWanted: (old: ServerProcess) => boolean;
   /** The old one has handed over. */
   readonly onReplaced: (fresh: ServerProcess) => void;
+  readonly killOf: KillOf;
   readonly log: Log;
   readonly stop: AbortSignal;
 }
 
-function createReplacement({ processes, isWanted, onReplaced, log, stop }: ReplacementOptions) {
+function createReplacement({ processes, isWanted, onReplaced, killOf, log, stop }: ReplacementOptions) {
   let next: ServerProcess | null = null;
   let running: Promise<void> | null = null;
   let onPromoted: () => void = () => undefined;
@@ -292,11 +297,19 @@ function createReplacement({ processes, isWanted, onReplaced, log, stop }: Repla
     const promoted = later<boolean>();
     onPromoted = () => promoted.resolve(false);
     // A process that never gets ready keeps nobody from asking again.
-    const clock = createClock(PREPARE_MS, () => fresh.kill('SIGKILL'));
+    const clock = createClock(PREPARE_MS, () => {
+      log.error('the new process is not ready after ten minutes: killing it');
+      fresh.kill('SIGKILL');
+    });
     clock.start();
     const isPrepared = await Promise.race([fresh.heard('prepared'), promoted.promise]);
     clock.stop();
     return isPrepared;
+  }
+
+  function tellOfFailure(end: End): void {
+    const why = killOf(end) === 'of the kernel' ? { ...MEMORY_RAN_OUT, todo: MEMORY_FOR_TWO } : { todo: AGAIN };
+    log.error({ ...fieldsOf(end), ...why }, 'the new process failed, the old one goes on');
   }
 
   async function replaceOld(old: ServerProcess, reason: string): Promise<void> {
@@ -313,7 +326,7 @@ function createReplacement({ processes, isWanted, onReplaced, log, stop }: Repla
     if (next !== fresh) return;
     if (!isPrepared || stop.aborted) {
       next = null;
-      if (!stop.aborted) log.error(fieldsOf(await fresh.ended), 'the new process failed, the old one goes on');
+      if (!stop.aborted) tellOfFailure(await fresh.ended);
       return;
     }
     old.tell({ kind: 'retire' });

@@ -4,8 +4,10 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import t from 'tap';
-import { openPostgres } from '../../src/store/postgres.js';
+import { mainPath } from '../../src/paths.js';
+import { openPostgres, type Postgres } from '../../src/store/postgres.js';
 import { makeCertificate } from '../fixtures/certificate.js';
+import { start } from '../fixtures/command.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { serverPassword, startPostgres } from '../fixtures/postgres.js';
 import { type RedisTls, startRedisCluster, startRedisSentinels } from '../fixtures/redis.js';
@@ -13,8 +15,11 @@ import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
+const server = await startPostgres({ t });
+const admin = postgres(server.url, { max: 1, onnotice: () => undefined });
+t.teardown(() => admin.end());
+
 t.test('a database behind a UNIX socket, in each way that libpq takes', async (t) => {
-  const server = await startPostgres({ t });
   const { port, pathname } = new URL(await server.database());
   const login = `postgres:${serverPassword}`;
   const folder = server.socketFolder;
@@ -30,9 +35,6 @@ t.test('a database behind a UNIX socket, in each way that libpq takes', async (t
 });
 
 t.test('a database that can not hold all names is refused, and one that is in use is warned of', async (t) => {
-  const server = await startPostgres({ t });
-  const admin = postgres(server.url, { max: 1, onnotice: () => undefined });
-  t.teardown(() => admin.end());
   const urlOf = async (name: string, encoding: string): Promise<string> => {
     await admin.unsafe(`CREATE DATABASE ${name} ENCODING '${encoding}' TEMPLATE template0 LOCALE 'C'`);
     return server.url.replace(/postgres$/, name);
@@ -54,6 +56,35 @@ t.test('a database that can not hold all names is refused, and one that is in us
   }
   t.match(said, [[{ reason: /has the encoding LATIN1/, todo: /sluice backup/ }, 'the history may come to a halt']]);
   t.equal(said.length, 1);
+});
+
+t.test('a role of few connections does with those, and one of too few says what bounds them', async (t) => {
+  await admin`CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 3`;
+  await admin`CREATE DATABASE few OWNER few`;
+  const url = `postgres://few:few@127.0.0.1:${server.port}/few`;
+  const said: unknown[] = [];
+  const log = { info: () => undefined, warn: (...line: unknown[]) => void said.push(line) };
+  const askAtOnce = ({ sql, admission, requests }: Postgres) => {
+    const lanes = [sql, admission, requests('one'), requests('another')];
+    return Promise.allSettled(Array.from({ length: 15 }, () => lanes.map((lane) => lane`SELECT 1`)).flat());
+  };
+  const isAnswered = ({ status }: { status: string }) => status === 'fulfilled';
+
+  const three = await openPostgres({ kind: 'url', url, log });
+  t.ok((await askAtOnce(three)).every(isAnswered));
+  const reason = /^too many connections for role "few": a server process takes up to ten, .*ALTER ROLE/;
+  t.match(said, [[{ reason, connections: 9 }, /takes fewer connections/]]);
+  t.equal(said.length, 1);
+  await three.close();
+
+  await admin`ALTER ROLE few CONNECTION LIMIT 2`;
+  const two = await openPostgres({ kind: 'url', url });
+  t.notOk((await askAtOnce(two)).every(isAnswered));
+  await two.close();
+  const env = { DATABASE_URL: url, PORT: '0', DATA_DIR: temporaryFolder(t), SCAN_THREADS: '1' };
+  const running = start(t, mainPath, ['serve', '--no-supervisor'], { env });
+  t.match(await running.line('the service could not start'), /a server process takes up to ten/);
+  t.equal((await running.ended).code, 69);
 });
 
 t.test('a socket that is not there is named, the password is not', async (t) => {

@@ -1,7 +1,7 @@
 // Migrations, on both stores: applied once, in order, also by several processes at the same time; an edited or unknown one is refused.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { migrate, openPostgres } from '../../src/store/postgres.js';
+import { migrate, openPostgres, type Sql } from '../../src/store/postgres.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { makeTransactionsRepeatable, onEachStore, open, type Tap } from '../fixtures/stores.js';
 
@@ -12,6 +12,22 @@ function migrationsFolder(t: Tap, files: Record<string, string>): { readonly dir
     writeFileSync(join(folder, `${name}.sql`), `-- migration ${name}\n${text}\n`);
   return { directory: folder };
 }
+
+/** As a provider may have it for each connection that begins from now on. */
+async function boundStatements(sql: Sql): Promise<void> {
+  await sql`
+    DO $$ DECLARE name text; BEGIN
+      FOREACH name IN ARRAY '{statement_timeout,lock_timeout,idle_in_transaction_session_timeout}'::text[] LOOP
+        EXECUTE format('ALTER DATABASE %I SET %s = ''1min''', current_database(), name);
+      END LOOP;
+    END $$`;
+}
+
+/** Fails where a migration has a bound of that kind. */
+const UNBOUNDED = `DO $$ BEGIN
+  IF EXISTS (SELECT FROM pg_settings WHERE name ~ '^(statement|lock|idle_in_transaction_session)_timeout$' AND setting <> '0')
+  THEN RAISE 'a migration is bounded'; END IF;
+END $$;`;
 
 onEachStore(async (t, store) => {
   t.test('an empty database gets the tables, a second start changes nothing', async (t) => {
@@ -29,13 +45,14 @@ onEachStore(async (t, store) => {
     const target = await store.target(t);
     const { sql } = await open(t, target);
     await makeTransactionsRepeatable(sql);
-    const others = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));
+    await boundStatements(sql);
+    const others = await Promise.all(Array.from({ length: 4 }, () => open(t, target)));
     const folder = migrationsFolder(t, {
       '001-counter': 'CREATE TABLE counter (n int); INSERT INTO counter VALUES (0);',
-      '002-count': 'UPDATE counter SET n = n + 1;',
+      '002-count': `UPDATE counter SET n = n + 1; ${UNBOUNDED}`,
     });
     await sql`DROP TABLE schema_migrations`;
-    await Promise.all([{ sql }, ...others].map((one) => migrate(one.sql, folder)));
+    await Promise.all(others.map((one) => migrate(one.sql, folder)));
     t.same([...(await sql`SELECT n FROM counter`)], [{ n: 1 }]);
   });
 

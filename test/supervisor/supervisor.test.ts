@@ -279,12 +279,16 @@ t.test(
 t.test('a server that asks for it is replaced, and what fails to get ready leaves it in place', async (t) => {
   const running = supervisor(t, ['requestsReplacement', 'exit3', 'takesOver']);
   await serverPid(running);
-  await running.line('the new process failed, the old one goes on');
+  t.match(await running.line('the new process failed, the old one goes on'), '"exitCode":3,"todo":"its own lines');
   running.process.kill('SIGHUP');
   await running.line('"event":"retire"');
   await running.line('"event":"serve"');
   await serverPid(running);
   await stopped(t, running);
+  const short = supervisor(t, ['requestsReplacement', 'killed'], { hasMemoryKills: true });
+  const failed = await short.line('the new process failed, the old one goes on');
+  t.match(failed, /memory ran out","todo":"both processes are in memory/);
+  await stopped(t, short);
 });
 
 t.test('a server that does not understand how it is to start is one that failed', async (t) => {
