@@ -21,7 +21,7 @@ SIGUSR2 replaces the server process: the next one runs what is installed by then
 ${environmentHelp()}`;
 
 const SCAN_HELP = `
-Folders are scanned with everything below them; links inside them are not followed. An empty file is clean.
+Folders are scanned with everything below them; links inside them are not followed. An empty file is clean, a pipe by which nothing comes has failed.
 A file over SCAN_MAX_SIZE_MB (200), or one that the engine could not look at as a whole, is INCOMPLETE.
 Signatures and variables are those of the service of this machine, if it is found: by DATA_DIR, /etc/sluice.env, the folder "data"
 of the program, or /var/lib/sluice. From 8 MB on it scans with gates (ENGINE_GATES), the first time after some seconds: what they

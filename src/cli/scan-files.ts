@@ -122,7 +122,10 @@ async function examine(
   if (content.kind === 'incomplete') return unread(foundBytes, content);
   const { sha256, bytes, sizeBytes } = content;
   // Without content there is nothing that could match, and nothing that was not looked at.
-  if (sizeBytes === 0) return { ...unread(0, { kind: 'clean', notices: [] }), sha256 };
+  if (sizeBytes === 0) {
+    const finding: Finding = entry.kind === 'input' ? NOTHING_CAME : { kind: 'clean', notices: [] };
+    return { ...unread(0, finding), sha256 };
+  }
 
   try {
     const { finding, durationMs, held } = await examiner.examine(bytes, nameOf(path));
@@ -133,6 +136,9 @@ async function examine(
     return { ...unread(sizeBytes, { kind: 'incomplete', reason: reasonOf(error) }), sha256 };
   }
 }
+
+/** A pipe whose other end has failed looks like that: its content is not there to be called clean. */
+const NOTHING_CAME: Finding = { kind: 'failed', reason: 'nothing came: the program before the pipe may have failed' };
 
 function nameOf(path: Buffer): string {
   const text = path.toString('utf8');

@@ -94,7 +94,7 @@ t.test('- is standard input, as one content', async (t) => {
     code: 0,
     stdout: /^-: CLEAN\n\.\/-: CLEAN\n\nScanned 2 files: 2 clean/,
   });
-  t.match(await piped(''), { code: 0, stdout: /^-: CLEAN\n/ });
+  t.match(await piped(''), { code: 2, stdout: /^-: FAILED nothing came: / });
   t.match(await piped(Buffer.alloc(11 * 1024 * 1024 + 1)), { code: 2, stdout: /^-: INCOMPLETE larger than 11 MB\n/ });
   t.match(await piped(eicar(), ['-', '-']), { code: 2, stderr: /can be read once: name it once/ });
   const { files } = Object(JSON.parse((await piped(Buffer.alloc(200_000), ['--json', '-'])).stdout));

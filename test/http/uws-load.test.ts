@@ -12,6 +12,7 @@ t.test('one that can serve is not among them', async (t) => {
   const builds = {
     old: `module.exports = { App: () => ({ listen() {}, close() {} }), ${others} };`,
     foreign: 'module.exports = { App() {} };',
+    foreignNode: "try { require('./bin/uws_137.node') } catch (error) { throw new Error('only others\\n\\n' + error) }",
     broken: "throw new Error('a first line\\nfor another Node');",
   };
   const candidates = Object.entries(builds).map(([name, text]) => {
@@ -25,6 +26,7 @@ t.test('one that can serve is not among them', async (t) => {
     problems: [
       'old 1.2.3: it has no adoptSocket: it is too old',
       'foreign 1.2.3: it is not uWebSockets.js',
+      "foreignNode 1.2.3: Error: Cannot find module './bin/uws_137.node'",
       'broken 1.2.3: for another Node',
     ],
   });

@@ -330,7 +330,9 @@ function titleOf(directory: string): string {
 
 /** The packages' own words, which end in the system's: only these differ. */
 function messageOf(error: unknown): string {
-  const lines = messageOfError(error).split('\n');
+  // Node says behind it which module wanted one that is missing.
+  const [words = ''] = messageOfError(error).split('\nRequire stack:');
+  const lines = words.split('\n');
   return lines.findLast((line) => line.trim() !== '') ?? '';
 }
 
