@@ -219,7 +219,10 @@ bool IsWord(Bytes bytes, const Last& last) {
   const bool is_behind_padding = bytes[last.end_before - 1] == '=';
   const auto is_capital = [](uint8_t letter) { return letter >= 'A' && letter <= 'Z'; };
   const auto is_small = [](uint8_t letter) { return letter >= 'a' && letter <= 'z'; };
-  return is_behind_padding || last.letters % 4 != 0 || std::all_of(word.begin(), word.end(), is_capital) || std::all_of(word.begin(), word.end(), is_small);
+  if (is_behind_padding || last.letters % 4 != 0) return true;
+  // Zeros, of which the end of a zip has many: without them it is cut.
+  if (2 * static_cast<size_t>(std::count(word.begin(), word.end(), 'A')) > word.size()) return false;
+  return std::all_of(word.begin(), word.end(), is_capital) || std::all_of(word.begin(), word.end(), is_small);
 }
 
 size_t ReadFrom(Bytes bytes, size_t start, bool is_spelled, std::vector<Run>& runs) {

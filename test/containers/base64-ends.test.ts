@@ -72,3 +72,12 @@ t.test('a short last line of base64 is a part of it', async (t) => {
     }
   }
 });
+
+t.test('a zip in a mail is whole, however many bytes of its end stand in the last line', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (let more = 1; more <= 57; more += 1) {
+    const archive = zip([{ name: `${'a'.repeat(more)}.txt`, content: Buffer.alloc(300, 'words ') }]);
+    const mail = `From: a@example.org\nMIME-Version: 1.0\nContent-Type: application/zip\nContent-Transfer-Encoding: base64\n\n${linesOf(archive, 76).join('\n')}\n`;
+    t.equal(verdictOf(Buffer.from(mail)), 'clean', `${archive.length} bytes`);
+  }
+});
