@@ -9,7 +9,7 @@ import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { zip } from '../fixtures/archives.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { generator, type Random } from '../fixtures/random.js';
-import { bytesFor } from '../fixtures/satisfying.js';
+import { bytesFor, portableExecutable } from '../fixtures/satisfying.js';
 import { databaseFolder, loadEngine } from './engine.js';
 
 const [rounds = '3', seed = '1'] = process.argv.slice(2);
@@ -17,6 +17,9 @@ const SIGNATURES = 48;
 const CONTENTS = 240;
 /** libclamav looks at so many bytes at a time, and at some of them twice. */
 const PIECE = 131_072;
+/** A kind of file, and how long its head is: the only section, where it begins to run, lies behind. */
+const PROGRAM = 1;
+const HEAD = 512;
 
 interface Signature {
   readonly line: string;
@@ -66,6 +69,14 @@ class Maker {
   }
 
   #part(): string {
+    const kind = this.random();
+    // One byte again and again, and more bytes than are compared at once.
+    if (kind < 0.06) return this.byte().repeat(2 + this.below(70)) + this.bytes(this.below(3));
+    if (kind < 0.1) return this.bytes(60 + this.below(80));
+    // A single byte somewhere before or behind.
+    const range = `[${this.below(4)}-${4 + this.below(28)}]`;
+    if (kind < 0.14) return `${this.bytes(1)}${range}${this.bytes(3 + this.below(5))}`;
+    if (kind < 0.18) return `${this.bytes(3 + this.below(5))}${range}${this.bytes(1)}`;
     let text = this.bytes(2 + this.below(5));
     for (let one = this.below(3); one > 0; one -= 1) text += this.#wild() + this.bytes(1 + this.below(5));
     return this.random() < 0.1 ? `(${this.pick(['W', 'B', 'L'])})${text}` : text;
@@ -81,29 +92,32 @@ class Maker {
     return text;
   }
 
-  offset(): string {
+  offset(target: number): string {
+    const n = this.below(60);
+    if (target === PROGRAM && this.random() < 0.4)
+      return this.pick([`EP+${n}`, `EP+${n},${this.below(40)}`, `S0+${n}`, `SL+${n}`, 'SE0', `EP-${n}`]);
     const at = this.pick([0, 0, this.below(40), this.below(2_000), PIECE - this.below(40)]);
     const relative = [`EOF-${8 + this.below(100)}`, `EOF-${60 + this.below(100)},${this.below(50)}`];
     return this.random() < 0.65 ? '*' : this.pick([String(at), `${at},${this.below(300)}`, ...relative]);
   }
 
   signature(number: number): Signature {
-    const target = this.pick([0, 0, 0, 7, 3]);
+    const target = this.pick([0, 0, 0, 7, 3, PROGRAM]);
     if (this.random() < 0.5) {
-      const [hex, offset] = [this.hex(), this.offset()];
+      const [hex, offset] = [this.hex(), this.offset(target)];
       const line = `Test.Body${number}:${target}:${offset}:${hex}`;
       return { line, isLogical: false, patterns: [{ hex, modifiers: '', offset }] };
     }
     const patterns = Array.from({ length: 1 + this.below(3) }, () => {
       const modifiers = this.pick(['', '', 'i', 'w', 'wa']);
-      return { hex: this.hex(), modifiers, offset: this.offset() };
+      return { hex: this.hex(), modifiers, offset: this.offset(target) };
     });
     const bodies = patterns.map(({ hex, modifiers, offset }) => {
       const body = offset === '*' ? hex : `${offset}:${hex}`;
       return modifiers === '' ? body : `${body}::${modifiers}`;
     });
     const expression = bodies
-      .map((_, index) => (this.random() < 0.2 ? `(${index}>1)` : index))
+      .map((_, index) => (this.random() < 0.2 ? `(${index}${this.pick(['>1', '=1', '=2'])})` : index))
       .join(this.pick(['&', '|']));
     const line = `Test.Logical${number};Engine:81-255,Target:${target};${expression};${bodies.join(';')}`;
     return { line, isLogical: true, patterns };
@@ -117,15 +131,22 @@ class Maker {
     return what > 0.95 ? bytes.subarray(0, this.below(bytes.length)) : bytes;
   }
 
-  #place(offset: string, size: number): number {
-    const [, base = '', number = '0'] = /^(EOF-)?(\d+)/.exec(offset) ?? [];
-    if (offset !== '*' && this.random() < 0.8) return base === '' ? Number(number) : size - Number(number);
+  #place(offset: string, size: number, length = 0): number {
+    const [, base = '', number = '0', range = '0'] = /^(EOF-|EP\+|S[0L]\+)?(\d+)(?:,(\d+))?/.exec(offset) ?? [];
+    // The last place of a range is one of its own.
+    const shift = this.pick([0, Number(range), Number(range), this.below(Number(range) + 1)]);
+    if (base.endsWith('+') && this.random() < 0.9) return HEAD + Number(number) + shift;
+    if (offset !== '*' && this.random() < 0.8) return shift + (base === '' ? Number(number) : size - Number(number));
+    // The last bytes of it.
+    if (this.random() < 0.15) return size - length;
     if (size > PIECE && this.random() < 0.7) return PIECE * (1 + this.below(2)) - this.below(300) + 60;
     return this.below(size);
   }
 
   content(signatures: readonly Signature[]): Buffer {
-    const size = this.pick([64 + this.below(60), 500, 4_000, 4_000, PIECE + this.below(PIECE * 2)]);
+    const few = this.below(9) - 4;
+    const sizes = [1 + this.below(124), 32 * (1 + this.below(4)) + few, 500, 4_000, 4_096 + 40 + few];
+    const size = Math.max(1, this.pick([...sizes, PIECE + few, PIECE + this.below(PIECE * 2)]));
     const alphabet = this.pick(['00', '2061', '0020416162ff4d5a', '0a61622041', '']);
     const letters = Buffer.from(alphabet, 'hex');
     const content = Buffer.alloc(size);
@@ -139,12 +160,14 @@ class Maker {
       '%PDF-1.4',
       '/RGB\nID\n',
     ];
+    if (this.random() < 0.2) portableExecutable(Math.max(1, size - HEAD)).copy(content, 0);
     for (let one = this.below(3); one > 0; one -= 1)
       Buffer.from(this.pick(types), 'latin1').copy(content, this.#place('*', size));
     for (let one = 1 + this.below(3); one > 0; one -= 1) {
       for (const pattern of this.pick(signatures).patterns) {
         for (let again = 1 + this.below(2); again > 0; again -= 1) {
-          this.#match(pattern).copy(content, Math.max(0, this.#place(pattern.offset, size)));
+          const match = this.#match(pattern);
+          match.copy(content, Math.max(0, this.#place(pattern.offset, size, match.length)));
         }
       }
     }
