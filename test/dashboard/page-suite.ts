@@ -206,6 +206,17 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     const names = await rows.allTextContents();
     t.equal(new Set(names).size, HOURS);
     t.strictSame(names.slice(11, 15), ['01:00', '02:00 CEST', '02:00 CET', '03:00']);
+    // Days are the service's, whatever the browser has for a clock.
+    const today = () => new Date().toISOString().slice(0, 10);
+    const known = [today()];
+    await page.clock.setFixedTime(Date.now() - 2 * HOURS * HOUR_MS);
+    await page.reload();
+    await page.getByRole('combobox', { name: 'Days' }).click();
+    const asked = page.waitForRequest(/\/stats\/donuts/);
+    await page.getByRole('option', { name: 'Last 90 days' }).click();
+    const { searchParams } = new URL((await asked).url());
+    known.push(today());
+    t.ok(known.includes(searchParams.get('endDate') ?? ''), `${searchParams}`);
     noComplaints(t, person);
   });
 }

@@ -44,8 +44,10 @@ function Ring({ range }: { readonly range: Range }) {
   const days = Number(range);
   // What the tiles and bars have been told already is not asked for again.
   const lately = useQuery({ ...daysQuery, select: (all) => sumOf(all.slice(-days)) });
-  const isLonger = days > DAYS_TOLD;
-  const now = Date.now();
+  // The service's own: the clock of this machine may be days behind.
+  const today = useQuery({ ...daysQuery, select: (all) => all.at(-1)?.day }).data;
+  const isLonger = days > DAYS_TOLD && today !== undefined;
+  const now = today === undefined ? Date.now() : Date.parse(today);
   const longer = useQuery({
     ...donutQuery(utcDay(days - 1, now), utcDay(0, now)),
     enabled: isLonger,
