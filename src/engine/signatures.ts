@@ -28,6 +28,8 @@ export interface SignatureOptions
   readonly settleMs?: number;
   /** Between a load that failed and the next try, at first; default 10 s. */
   readonly retryMs?: number;
+  /** After it a load that has not ended is worth a warning; default 2 min. */
+  readonly slowMs?: number;
   /** Default: as below. */
   readonly relearning?: RelearningTimes;
   readonly onEvent?: OnEvent;
@@ -39,6 +41,8 @@ export type Signatures = ReturnType<typeof loadSignatures>;
 const SETTLE_MS = 2_000;
 const STOP_WAIT_MS = 3_000;
 const RETRY_FIRST_MS = 10_000;
+/** Millions of signatures take seconds. */
+const SLOW_MS = 2 * 60_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** ClamAV publishes a daily database every day; a week without one is a mistake. */
 const OLD_DAYS = 7;
@@ -57,7 +61,8 @@ export function loadSignatures(options: SignatureOptions) {
     onEvent,
   });
   const leftOut = (): string[] => unreadableFolders({ optionalDirectories });
-  const loads = startLoads(loading, { retryMs: options.retryMs ?? RETRY_FIRST_MS, leftOut, onEvent });
+  const { retryMs = RETRY_FIRST_MS, slowMs = SLOW_MS } = options;
+  const loads = startLoads(loading, { retryMs, slowMs, leftOut, onEvent });
   const watch = watchDatabases({
     directories: folders,
     pollMs: options.pollMs ?? 0,
@@ -91,13 +96,14 @@ type OnEvent = (event: SignatureEvent) => void;
 
 interface LoadsOptions {
   readonly retryMs: number;
+  readonly slowMs: number;
   /** Why folders are not among what was loaded. */
   readonly leftOut: () => readonly string[];
   readonly onEvent: OnEvent;
 }
 
 /** One load at a time, the first one at once. */
-function startLoads(loading: Loading, { retryMs, leftOut, onEvent }: LoadsOptions) {
+function startLoads(loading: Loading, { retryMs, slowMs, leftOut, onEvent }: LoadsOptions) {
   let running: Promise<void> | null = null;
   let following: Promise<void> | null = null;
   let isStopped = false;
@@ -107,7 +113,8 @@ function startLoads(loading: Loading, { retryMs, leftOut, onEvent }: LoadsOption
 
   async function load(isRetry: boolean): Promise<void> {
     retries.begin();
-    await loading.load(isRetry);
+    const slow = setTimeout(() => onEvent({ kind: 'warning', message: slowLoad(slowMs) }), slowMs).unref();
+    await loading.load(isRetry).finally(() => clearTimeout(slow));
     for (const message of leftOut()) onEvent({ kind: 'warning', message });
     const state = loading.state();
     if (state.kind === 'ready' && state.reload.kind === 'none') warnOfAge(state, onEvent);
@@ -149,6 +156,12 @@ function startLoads(loading: Loading, { retryMs, leftOut, onEvent }: LoadsOption
       await endsWithin(running ?? Promise.resolve(), STOP_WAIT_MS);
     },
   };
+}
+
+/** Nothing can break it off, nor tell what it is at. */
+function slowLoad(afterMs: number): string {
+  const seconds = Math.round(afterMs / 1000);
+  return `The signatures are still being loaded after ${seconds} s. Where this does not end: a YARA rule with a loop over very many numbers keeps libclamav at it; take its file away and restart the service, or replace its process (SIGUSR2)`;
 }
 
 /** What is due every minute and every day, as long as something is loaded. */

@@ -211,6 +211,17 @@ t.test('a first load that failed is tried again by itself, and reported once for
   t.match(signatures.state(), { kind: 'ready', engine: { name: 'clamav' }, reload: { kind: 'none' } });
 });
 
+t.test('of a load that takes long is said that it goes on, once', async (t) => {
+  const folder = databaseFolder(t, { 'a.hsb': manyHashes(20_000) });
+  const events: SignatureEvent[] = [];
+  const onEvent = (event: SignatureEvent): number => events.push(event);
+  const signatures = loadSignatures({ directories: [folder], scanTimeoutMs: SCAN_TIMEOUT_MS, slowMs: 1, onEvent });
+  t.teardown(() => signatures.stop());
+  await signatures.ready();
+  t.match(events, [{ kind: 'warning', message: /^The signatures are still being loaded/ }, { kind: 'loaded' }]);
+  t.equal(events.length, 2);
+});
+
 t.test('rules that stand in for ClamAV are left as they are by tries that fail', async (t) => {
   const folder = databaseFolder(t, { 'a.ndb': 'nonsense\n' });
   const { events, until, moreTries, onEvent, onProgress } = listen();
