@@ -15,11 +15,13 @@ export const MORE_TASKS =
 const TOO_MANY_CONNECTIONS = '53300';
 
 const MORE_CONNECTIONS =
-  'a server process takes up to ten, one that is replaced ten more for that time. Raise what bounds them: CONNECTION LIMIT of the role (ALTER ROLE) or of the database (ALTER DATABASE), or max_connections';
+  "a server process takes up to ten, one that is replaced ten more for that time. Raise what bounds them: CONNECTION LIMIT of the role (ALTER ROLE) or of the database (ALTER DATABASE), max_connections, or PgBouncer's max_client_conn";
 
 /** Postgres takes no further connection. */
 export function isOneTooMany(error: unknown): boolean {
-  return error instanceof Error && error.name === 'PostgresError' && codeOf(error) === TOO_MANY_CONNECTIONS;
+  if (!(error instanceof Error) || error.name !== 'PostgresError') return false;
+  // PgBouncer has the code of a violated protocol for it.
+  return codeOf(error) === TOO_MANY_CONNECTIONS || error.message.startsWith('no more connections allowed');
 }
 
 /** The kernel starts no further thread or process for us. */

@@ -80,8 +80,18 @@ const ENCODING = 'UTF8';
 
 /** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
 export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
-  const { open, size, place, release } = connect(target);
-  const connections = createConnections({ open, size, onRefused: tellOfRefused(target.log) });
+  const { open, prepareNothing, size, place, release } = connect(target);
+  const connections = createConnections({
+    ...{ open, size, onRefused: tellOfRefused(target.log) },
+    onLostStatement(error) {
+      if (!prepareNothing()) return;
+      const todo = 'put ?prepare=false behind DATABASE_URL';
+      target.log?.warn(
+        { reason: messageOfError(error), todo },
+        'a pooler mixes up connections: no statement is prepared any more',
+      );
+    },
+  });
   try {
     return await handOut(connections, { template: open(() => undefined), size, place, release, ...target });
   } catch (error) {
@@ -108,7 +118,7 @@ function tellOfRefused(log: MigrationLog | undefined): (error: unknown, left: nu
   };
 }
 
-type HandedOut = Omit<ReturnType<typeof connect>, 'open'> &
+type HandedOut = Omit<ReturnType<typeof connect>, 'open' | 'prepareNothing'> &
   Pick<PostgresTarget, 'mayBeEmpty' | 'version' | 'restores' | 'log'> & { readonly template: Driver };
 
 async function handOut(
@@ -187,13 +197,20 @@ function connect(target: PostgresTarget) {
   if (target.kind === 'url') {
     const { url, place, socket, problem } = databasePlaceOf(target.url);
     if (problem !== null) throw new StoreError(`DATABASE_URL ${problem}`);
+    const pooled: { prepare?: false } = {};
     const open: OpenDriver = (onclose) =>
-      withArrays(driverOf(url, { ...common, ...socket, socket: openDriverSocket, onclose }));
-    return { place, size: CONNECTIONS, open, release: () => undefined };
+      withArrays(driverOf(url, { ...common, ...pooled, ...socket, socket: openDriverSocket, onclose }));
+    /** From the next connection on. False: it was so before. */
+    const prepareNothing = (): boolean => {
+      const isNew = pooled.prepare === undefined;
+      pooled.prepare = false;
+      return isNew;
+    };
+    return { place, size: CONNECTIONS, open, prepareNothing, release: () => undefined };
   }
   const { options, release } = openSocketPlace(target.socketDirectory);
   const open: OpenDriver = (onclose) => withArrays(postgres({ ...common, ...options, onclose }));
-  return { place: 'The embedded store', size: POOL_CONNECTIONS, open, release };
+  return { place: 'The embedded store', size: POOL_CONNECTIONS, open, prepareNothing: () => false, release };
 }
 
 /** What its types leave out. */

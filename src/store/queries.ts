@@ -10,7 +10,7 @@
 
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
-import { isOneTooMany } from '../error-text.js';
+import { codeOf, isOneTooMany } from '../error-text.js';
 import { Unavailable } from '../errors.js';
 import { FairTurns, type TurnLimits } from '../waiting/turns.js';
 import { endsWithin, later, NoAnswer, within } from '../waiting/within.js';
@@ -81,9 +81,15 @@ interface ConnectionsOptions {
   readonly size: number;
   /** Hears why Postgres takes no further connection, and how many there are without it; default: nobody. */
   readonly onRefused?: (error: unknown, left: number) => void;
+  /** Hears that a pooler has others behind our connections: those that are opened from then on take their place. Default: nobody. */
+  readonly onLostStatement?: (error: unknown) => void;
 }
 
-export function createConnections({ open, size, onRefused = () => undefined }: ConnectionsOptions) {
+/** A statement that we have prepared isn't there, or one of another connection is (PostgreSQL 18, Appendix A). */
+const LOST_STATEMENT = new Set(['26000', '42P05']);
+
+export function createConnections(options: ConnectionsOptions) {
+  const { open, size, onRefused = () => undefined, onLostStatement = () => undefined } = options;
   const lanes: FairTurns[] = [];
   const all = openAll(open, size);
   const { free } = all;
@@ -124,6 +130,11 @@ export function createConnections({ open, size, onRefused = () => undefined }: C
     try {
       return { value: await work(lend(connection, hangMs)) };
     } catch (error) {
+      if (LOST_STATEMENT.has(codeOf(error) ?? '')) {
+        onLostStatement(error);
+        connection.isDiscarded = true;
+        free.push(...free.splice(0).map(all.replace));
+      }
       const left = size - refused - 1;
       isRefused = isOneTooMany(error) && left >= CONNECTIONS_LEAST;
       if (!isRefused) throw error;

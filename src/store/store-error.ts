@@ -31,9 +31,9 @@ export const STORE_ANSWER_MS = 5_000;
 const SQL_STATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 /**
  * Of them: the connection (08), who may connect (28, 3D000), a standby (25006), a transaction that others ended (40), resources (53),
- * a lock (55P03), the operator (57), the system (58).
+ * a lock (55P03), the operator (57), the system (58), a statement that a pooler has lost (26000, 42P05).
  */
-const SQL_STATE_DOWN = /^(08|28|3D000|25006|25P03|40|53|55P03|57|58)/;
+const SQL_STATE_DOWN = /^(08|26000|28|3D000|25006|25P03|40|42P05|53|55P03|57|58)/;
 /** The driver's words for a query that was put together wrongly: that is a bug of ours. */
 const BUGS = new Set(['UNDEFINED_VALUE', 'NOT_TAGGED_CALL', 'MAX_PARAMETERS_EXCEEDED', 'INVALID_TRANSFORM']);
 

@@ -4,6 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import t from 'tap';
+import { messageOfError } from '../../src/error-text.js';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres, type Postgres } from '../../src/store/postgres.js';
 import { makeCertificate } from '../fixtures/certificate.js';
@@ -80,11 +81,33 @@ t.test('a role of few connections does with those, and one of too few says what 
   await admin`ALTER ROLE few CONNECTION LIMIT 2`;
   const two = await openPostgres({ kind: 'url', url });
   t.notOk((await askAtOnce(two)).every(isAnswered));
+  // As PgBouncer says it.
+  const full = `DO $$ BEGIN RAISE 'no more connections allowed (max_client_conn)' USING ERRCODE = '08P01'; END $$`;
+  t.match(await admin.unsafe(full).catch(messageOfError), /max_client_conn\): a server process takes up to ten/);
   await two.close();
   const env = { DATABASE_URL: url, PORT: '0', DATA_DIR: temporaryFolder(t), SCAN_THREADS: '1' };
   const running = start(t, mainPath, ['serve', '--no-supervisor'], { env });
   t.match(await running.line('the service could not start'), /a server process takes up to ten/);
   t.equal((await running.ended).code, 69);
+});
+
+t.test('where a pooler loses what we have prepared nothing is prepared any more', async (t) => {
+  const said: unknown[] = [];
+  const log = { info: () => undefined, warn: (...line: unknown[]) => void said.push(line) };
+  const { requests, close } = await openPostgres({ kind: 'url', url: await server.database(), log });
+  t.teardown(close);
+  const sql = requests('one');
+  const prepared = async () =>
+    (await sql`SELECT count(*)::int AS n FROM pg_prepared_statements WHERE ${true}`)[0]?.['n'];
+  t.ok(await prepared());
+  for (const code of ['26000', '42P05']) {
+    const lost = `DO $$ BEGIN RAISE 'prepared statement' USING ERRCODE = '${code}'; END $$`;
+    await t.rejects(Promise.resolve(sql.unsafe(lost)), { code: 'unavailable', reason: 'storeDown' });
+  }
+  const all = await Promise.all(Array.from({ length: 10 }, prepared));
+  t.same(all, Array(10).fill(0));
+  t.match(said, [[{ todo: /prepare=false/ }, /a pooler/]]);
+  t.equal(said.length, 1);
 });
 
 t.test('a socket that is not there is named, the password is not', async (t) => {
