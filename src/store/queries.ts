@@ -89,19 +89,47 @@ interface ConnectionsOptions {
 const LOST_STATEMENT = new Set(['26000', '42P05']);
 
 export function createConnections(options: ConnectionsOptions) {
-  const { open, size, onRefused = () => undefined, onLostStatement = () => undefined } = options;
   const lanes: FairTurns[] = [];
+  /** Gives free connections to those who wait, as their lanes allow. */
+  function serve(): void {
+    for (const lane of lanes) lane.serve();
+  }
+  const loans = createLoans(options, serve);
+  const { free, attempt } = loans;
+
+  return {
+    /** A lane that is made earlier goes before one that is made later. */
+    lane({ spare, hangMs = HANG_MS, ...limits }: LaneLimits): QueryLane {
+      const { running, waiting, runningEach = running, waitingEach = waiting, waitMs = WAIT_MS } = limits;
+      const lane = new FairTurns({
+        ...{ running, runningEach, waiting, waitingEach, waitMs },
+        full: () => new Unavailable('storeBusy'),
+        late: () => new NoAnswer(waitMs),
+        hasRoom: () => free.length > spare,
+        onEnd: serve,
+      });
+      lanes.push(lane);
+      return async (who, work) => {
+        for (;;) {
+          if (loans.isClosed) throw new ConnectionLost('The connections are closed');
+          const done = await lane.run([who], () => attempt(work, hangMs));
+          if (done !== null) return done.value;
+        }
+      };
+    },
+    close: loans.close,
+  };
+}
+
+/** `serve`: one more is free. */
+function createLoans(options: ConnectionsOptions, serve: () => void) {
+  const { open, size, onRefused = () => undefined, onLostStatement = () => undefined } = options;
   const all = openAll(open, size);
   const { free } = all;
   /** Those that Postgres has refused lately: others do their work. */
   let refused = 0;
   let isClosed = false;
   let onRest: () => void = () => undefined;
-
-  /** Gives free connections to those who wait, as their lanes allow. */
-  function serve(): void {
-    for (const lane of lanes) lane.serve();
-  }
 
   function giveBack(connection: OpenConnection): void {
     free.push(isClosed || mayStay(connection) ? connection : all.replace(connection));
@@ -147,24 +175,10 @@ export function createConnections(options: ConnectionsOptions) {
   }
 
   return {
-    /** A lane that is made earlier goes before one that is made later. */
-    lane({ spare, hangMs = HANG_MS, ...limits }: LaneLimits): QueryLane {
-      const { running, waiting, runningEach = running, waitingEach = waiting, waitMs = WAIT_MS } = limits;
-      const lane = new FairTurns({
-        ...{ running, runningEach, waiting, waitingEach, waitMs },
-        full: () => new Unavailable('storeBusy'),
-        late: () => new NoAnswer(waitMs),
-        hasRoom: () => free.length > spare,
-        onEnd: serve,
-      });
-      lanes.push(lane);
-      return async (who, work) => {
-        for (;;) {
-          if (isClosed) throw new ConnectionLost('The connections are closed');
-          const done = await lane.run([who], () => attempt(work, hangMs));
-          if (done !== null) return done.value;
-        }
-      };
+    free,
+    attempt,
+    get isClosed() {
+      return isClosed;
     },
     /** Lets running work end for so long, then ends every connection. Nothing begins after it. */
     async close(timeoutSeconds: number): Promise<void> {

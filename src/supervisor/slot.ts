@@ -287,6 +287,16 @@ interface ReplacementOptions {
   readonly stop: AbortSignal;
 }
 
+function giveUp(fresh: ServerProcess, log: Log): void {
+  log.error('the new process is not ready after ten minutes: killing it');
+  fresh.kill('SIGKILL');
+}
+
+function tellOfFailure(end: End, killOf: KillOf, log: Log): void {
+  const why = killOf(end) === 'of the kernel' ? { ...MEMORY_RAN_OUT, todo: MEMORY_FOR_TWO } : { todo: AGAIN };
+  log.error({ ...fieldsOf(end), ...why }, 'the new process failed, the old one goes on');
+}
+
 function createReplacement({ processes, isWanted, onReplaced, killOf, log, stop }: ReplacementOptions) {
   let next: ServerProcess | null = null;
   let running: Promise<void> | null = null;
@@ -297,19 +307,11 @@ function createReplacement({ processes, isWanted, onReplaced, killOf, log, stop 
     const promoted = later<boolean>();
     onPromoted = () => promoted.resolve(false);
     // A process that never gets ready keeps nobody from asking again.
-    const clock = createClock(PREPARE_MS, () => {
-      log.error('the new process is not ready after ten minutes: killing it');
-      fresh.kill('SIGKILL');
-    });
+    const clock = createClock(PREPARE_MS, () => giveUp(fresh, log));
     clock.start();
     const isPrepared = await Promise.race([fresh.heard('prepared'), promoted.promise]);
     clock.stop();
     return isPrepared;
-  }
-
-  function tellOfFailure(end: End): void {
-    const why = killOf(end) === 'of the kernel' ? { ...MEMORY_RAN_OUT, todo: MEMORY_FOR_TWO } : { todo: AGAIN };
-    log.error({ ...fieldsOf(end), ...why }, 'the new process failed, the old one goes on');
   }
 
   async function replaceOld(old: ServerProcess, reason: string): Promise<void> {
@@ -326,7 +328,7 @@ function createReplacement({ processes, isWanted, onReplaced, killOf, log, stop 
     if (next !== fresh) return;
     if (!isPrepared || stop.aborted) {
       next = null;
-      if (!stop.aborted) tellOfFailure(await fresh.ended);
+      if (!stop.aborted) tellOfFailure(await fresh.ended, killOf, log);
       return;
     }
     old.tell({ kind: 'retire' });

@@ -85,6 +85,7 @@ t.test('a role of few connections does with those, and one of too few says what 
   const full = `DO $$ BEGIN RAISE 'no more connections allowed (max_client_conn)' USING ERRCODE = '08P01'; END $$`;
   t.match(await admin.unsafe(full).catch(messageOfError), /max_client_conn\): a server process takes up to ten/);
   await two.close();
+  await admin`ALTER ROLE few CONNECTION LIMIT 0`;
   const env = { DATABASE_URL: url, PORT: '0', DATA_DIR: temporaryFolder(t), SCAN_THREADS: '1' };
   const running = start(t, mainPath, ['serve', '--no-supervisor'], { env });
   t.match(await running.line('the service could not start'), /a server process takes up to ten/);
