@@ -129,6 +129,9 @@ std::optional<size_t> NextHeader(Bytes bytes, size_t at) {
   return std::nullopt;
 }
 
+// From the first byte on that is none.
+Bytes WithoutZeros(Bytes bytes) { return {std::find_if(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte != 0; }), bytes.end()}; }
+
 // libclamav knows sizes in octal digits only, passes over types that tools take for files, and stops where the archive seems to end.
 Archive ReadTar(Bytes bytes) {
   Archive archive{"tar", {}};
@@ -156,8 +159,11 @@ Archive ReadTar(Bytes bytes) {
   }
   const Bytes end = bytes.subspan(at, std::min(kBlock, bytes.size() - at));
   archive.is_damaged = std::any_of(end.begin(), end.end(), [](uint8_t byte) { return byte != 0; });
-  // Behind it, one that begins with a whole header.
-  if (const auto next = NextHeader(bytes, at + kBlock)) archive.members.push_back(bytes.subspan(*next));
+  // Behind its end others find what is theirs, up to one that begins with a whole header.
+  const size_t next = NextHeader(bytes, at + kBlock).value_or(bytes.size());
+  const Bytes between = WithoutZeros(bytes.subspan(at, next - at));
+  if (!between.empty()) archive.members.push_back(between);
+  if (next < bytes.size()) archive.members.push_back(bytes.subspan(next));
   return archive;
 }
 
@@ -250,8 +256,7 @@ Archive ReadCpio(Bytes bytes, const CpioKind& kind) {
     rest = rest.subspan(std::min<uint64_t>(rest.size(), data + padded(*size)));
   }
   // What Linux starts from has several, one after the other, and the last one may be compressed.
-  const auto next = std::find_if(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; });
-  archive.members.push_back({next, rest.end()});
+  archive.members.push_back(WithoutZeros(rest));
   return archive;
 }
 

@@ -10,7 +10,7 @@ namespace sluice::archives {
 
 struct Archive {
   const char* name;
-  // Those that libclamav doesn't open. Of a tar also what begins like another one behind the end, or behind what is damaged; of a cpio what
+  // Those that libclamav doesn't open. Of a tar also what stands behind its end, or behind what is damaged; of a cpio what
   // follows its end, and programs for Windows; of an RPM the only stream, of a cpio as a rule.
   std::vector<Bytes> members;
   // It ends within a member, or before the first one.

@@ -2,6 +2,7 @@
 import { deflateSync } from 'node:zlib';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { tar } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { load } from '../native/engine.js';
 import { verdictOf } from './compare.js';
@@ -177,4 +178,12 @@ t.test('a cabinet behind another one is looked into', async (t) => {
     'later',
   );
   t.equal(verdictOf(Buffer.concat([cabinet(harmless.content), cabinet(harmless.content)])), 'clean', 'of words');
+});
+
+t.test('what stands behind the end of a tar is looked into, up to the next tar', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const words = tar([harmless]);
+  t.equal(verdictOf(Buffer.concat([words, cabinet(wanted)])), 'infected', 'a cabinet');
+  t.equal(verdictOf(Buffer.concat([words, Buffer.alloc(99), cabinet(wanted), words])), 'infected', 'before another tar');
+  t.equal(verdictOf(Buffer.concat([words, cabinet(harmless.content)])), 'clean', 'of words');
 });

@@ -131,6 +131,7 @@ export async function historySuite(tap: Subtest, { server, browser, signedIn }: 
     await page.reload();
     await page.locator('.back').click();
     await page.waitForURL(/history\?key=/);
+    await page.getByText('1 scan').first().waitFor();
     t.strictSame(await shown(), [KEYED]);
     await page.goto(`${server.url}/history?q=%3D1%2B`);
     await page.getByText('1 scan').first().waitFor();
