@@ -47,6 +47,8 @@ const LEASE = '15 seconds';
 const GIVEN_UP = '3 days';
 /** An endpoint is left in peace after failures, twice as long each time, so long at most. */
 const REST_SECONDS = 60;
+/** No lease or rest ends later, and nothing was written later, unless the clock was ahead. */
+const AHEAD = '5 minutes';
 const NOTICE = 'Switched off: all attempts of three days have failed';
 const SWITCHED_OFF = 'The webhook was switched off';
 /** Deliveries that are over are shown for so long. */
@@ -178,6 +180,7 @@ function shown(sql: Sql, sqlOf: SqlOf) {
     },
     /** Removes what is over for long, and what is of a webhook that is gone. */
     async sweep(): Promise<void> {
+      await forgetClockAhead(sql);
       await sql`
         DELETE FROM webhook_deliveries WHERE number IN (
           SELECT number FROM webhook_deliveries
@@ -191,6 +194,17 @@ function shown(sql: Sql, sqlOf: SqlOf) {
           WHERE NOT EXISTS (SELECT 1 FROM webhooks h WHERE h.id = d.webhook_id) LIMIT ${SWEPT_ROWS})`;
     },
   };
+}
+
+/** What was put off by a clock that was ahead, and was set right since, would wait until that time: it is due now. */
+async function forgetClockAhead(sql: Sql): Promise<void> {
+  await sql`
+    UPDATE webhooks SET leased_until = '-infinity', rests_until = '-infinity'
+    WHERE leased_until > now() + ${AHEAD}::interval OR rests_until > now() + ${AHEAD}::interval`;
+  await sql`
+    UPDATE webhook_deliveries SET next_at = now(), last_update = now()
+    WHERE number IN (
+      SELECT number FROM webhook_deliveries WHERE state = 'waiting' AND last_update > now() + ${AHEAD}::interval LIMIT ${SWEPT_ROWS})`;
 }
 
 /** What waits in the outbox, of all nodes. */

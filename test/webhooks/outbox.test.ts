@@ -309,6 +309,37 @@ onEachStore(async (t, store) => {
     t.match(await endpoints.change(user, id, { enabled: true }), { enabled: true, notice: null, failingSince: null });
   });
 
+  t.test(
+    'what a clock that was a day ahead has put off is due when it is set right; pauses and rests stay',
+    async (t) => {
+      const user = await makeUser(parts);
+      const [ahead, resting] = [
+        await makeEndpoint(parts, user, 'http://a.example/'),
+        await makeEndpoint(parts, user, 'http://b.example/'),
+      ];
+      await put(parts, user, ahead, 2);
+      await put(parts, user, resting, 1);
+      const until = (id: string) => sql`SELECT leased_until, rests_until FROM webhooks WHERE id = ${id}`;
+      const next = (id: string) => sql`SELECT next_at FROM webhook_deliveries WHERE webhook_id = ${id}`;
+      for (const [id, step] of [[ahead, '25 hours'] as const, [resting, '0'] as const]) {
+        await sql`
+        UPDATE webhooks SET leased_until = now() + ${step}::interval + interval '15 seconds',
+          rests_until = now() + ${step}::interval + interval '1 minute' WHERE id = ${id}`;
+        await sql`
+        UPDATE webhook_deliveries SET next_at = now() + ${step}::interval + interval '12 hours',
+          last_update = now() + ${step}::interval WHERE webhook_id = ${id}`;
+      }
+      const before = [await until(resting), await next(resting)];
+      t.equal((await deliveries.due(ahead, 10)).length, 0);
+      await deliveries.sweep();
+      const leased = await deliveries.lease(100, false);
+      t.ok(leased.some(({ id }) => id === ahead));
+      t.equal((await deliveries.due(ahead, 10)).length, 2);
+      t.strictSame([await until(resting), await next(resting)], before);
+      await sql`DELETE FROM webhooks WHERE user_id = ${user}`;
+    },
+  );
+
   t.test('what is due is overdue, but not where its receiver fails', async (t) => {
     const user = await makeUser(parts);
     const id = await makeEndpoint(parts, user, 'http://late.example/');
