@@ -184,6 +184,10 @@ t.test('what stands behind the end of a tar is looked into, up to the next tar',
   await load(t, [ownSignaturesDirectory]);
   const words = tar([harmless]);
   t.equal(verdictOf(Buffer.concat([words, cabinet(wanted)])), 'infected', 'a cabinet');
-  t.equal(verdictOf(Buffer.concat([words, Buffer.alloc(99), cabinet(wanted), words])), 'infected', 'before another tar');
+  t.equal(
+    verdictOf(Buffer.concat([words, Buffer.alloc(99), cabinet(wanted), words])),
+    'infected',
+    'before another tar',
+  );
   t.equal(verdictOf(Buffer.concat([words, cabinet(harmless.content)])), 'clean', 'of words');
 });
