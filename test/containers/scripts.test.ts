@@ -49,6 +49,7 @@ const infected: Record<string, string> = {
   'a page has one': `<a title="atob(" href="${early.replaceAll('/', '&#47;').replaceAll('+', '&#43;')}">`,
   'a dash is among the first letters': `atob("${early.replaceAll('+', '-').replaceAll('/', '_')}")`,
   'dashes stand one behind the other': `atob("${often.replaceAll('+', '-').replaceAll('/', '_')}")`,
+  'nothing announces a program of macOS': `{"content":"${Buffer.concat([Buffer.from('cffaedfe070000010300000002000000', 'hex'), Buffer.alloc(64), gzipSync(wanted)]).toString('base64')}"}`,
   'nothing announces a PDF': `{"content":"${Buffer.concat([Buffer.from('%PDF-1.7\n%\xff\xff\xff\xff\n1 0 obj<<>>stream\n', 'latin1'), deflateSync(wanted), Buffer.from('\nendstream')]).toString('base64')}"}`,
   'Python reads it from its end': `base64.b64decode(b'${backwards(base64)}'[::-1])`,
   'nothing announces it': `{"name":"a.com","content":"${base64}"}`,
