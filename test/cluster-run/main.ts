@@ -56,12 +56,16 @@ if (options.figures !== undefined) {
   const command = `npm run cluster -- --minutes ${minutes} --faults ${asked} --rate ${rate} --redis ${redis}`;
   writeFigures(options.figures, { command, columns: ['', 'count'], rows: rowsOf(report) });
 }
+const isExact = report.problems.length === 0;
+// On a busy machine the nodes that are left may refuse for that: the short form doesn't ask for it.
+const isOneRetry = report.retriesMostOfNode <= 1;
+if (!isOneRetry) say(`A failed node cost a request ${report.retriesMostOfNode} retries.`);
 say(
-  report.problems.length === 0
+  isExact
     ? 'Verdict: no unit too many, no request after a revocation, no row lost or doubled.'
     : `Verdict: ${report.problems.length} problems.`,
 );
-if (report.problems.length > 0) process.exitCode = 1;
+if (!(isExact && isOneRetry)) process.exitCode = 1;
 
 function rowsOf(report: ClusterReport): string[][] {
   const counts: readonly (readonly [string, number])[] = [

@@ -49,6 +49,10 @@ export class Node {
     };
   }
 
+  get dataFolder(): string {
+    return join(this.folder, 'data');
+  }
+
   get isRunning(): boolean {
     return this.#server !== null;
   }
@@ -108,16 +112,6 @@ export class Node {
     });
   }
 
-  /** Once nobody scans any more: no row waits in any of its processes, each of which answers some of the questions. */
-  async written(): Promise<void> {
-    let answers = 0;
-    await until(async () => {
-      const said = await this.#readiness();
-      answers = said?.history.waitingRows === 0 ? answers + 1 : 0;
-      return answers >= ANSWERS_OF_ALL;
-    });
-  }
-
   async #readiness(): Promise<z.infer<typeof Readiness> | null> {
     const answer = await fetch(`http://127.0.0.1:${this.port}/readyz`, {
       headers: { Connection: 'close' },
@@ -147,8 +141,6 @@ export class Node {
 const LAST_WORDS = 2_000;
 /** Under load there are always some. */
 const WAITING_ROWS_MOST = 50;
-/** Of a dozen connections all go to one of two processes once in thousands of runs. */
-const ANSWERS_OF_ALL = 12;
 
 export async function makeNode(folder: string, name: string, stores: Stores): Promise<Node> {
   return new Node(await freePort(), join(folder, name), await startRelay(stores.databasePort), stores);

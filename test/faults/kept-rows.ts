@@ -46,12 +46,15 @@ export async function replay(url: string, dataDirectory: string, look: (sql: Sql
   await store.close();
 }
 
-async function replayed(sql: Sql, dataDirectory: string): Promise<void> {
+/** As the next process with this data folder would. Returns how many rows waited in its journal. */
+export async function replayed(sql: Sql, dataDirectory: string): Promise<number> {
   const silent = { info: () => undefined, warn: () => undefined, error: () => undefined };
   const options = { sql, dataDirectory, journalLimitBytes: 1e9, retentionDays: 400, log: silent };
   const history = await startHistory(options);
+  const { rows } = history.state();
   await until(() => history.state().rows === 0);
   await history.stop();
+  return rows;
 }
 
 /** Every answer has one row that says the same, and the counts are those of the rows. Returns how many rows there are. */
