@@ -38,6 +38,8 @@ export interface AdmissionStore {
   expectedUser(keyHash: string): string | null;
   /** The user (an id) whose key it is or was, as this process remembers; null: it doesn't know. It costs nothing, and admits nobody. */
   knownUser(keyHash: string): string | null;
+  /** Asks now what the next request with one of these keys would wait for. It takes nothing. Rejects where one can't be asked about. */
+  prepare(keyHashes: readonly string[]): Promise<void>;
   /** Counts a scan of the user that was refused before it was admitted. */
   refuse(userId: string): void;
   /** Takes one unit for a user whom Postgres has just vouched for. */

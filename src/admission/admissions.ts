@@ -81,6 +81,13 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       return isLikely ? known.userId : null;
     },
     knownUser: owners.userOf,
+    async prepare(keyHashes) {
+      const prepareOne = async (keyHash: string): Promise<void> => {
+        const owner = await owners.identify(keyHash);
+        if (owner !== null) await orAway(fills.key(keyHash, owner));
+      };
+      await Promise.all(keyHashes.map(prepareOne));
+    },
     refuse: (userId) => refusals.count(userId, windowStart(Math.floor(clock() / 1000))),
     admitUser: ({ userId, hourlyLimit }) => admitUser(takes, userId, hourlyLimit),
     giveBack: (userId, windowStartSeconds, keyId) => units.giveBack(userId, windowStartSeconds, keyId),

@@ -280,6 +280,14 @@ export async function recentRules(sql: Queries): Promise<{ userId: string; key: 
   return rows.map((row) => ({ userId: row.user_id, key: { hash: row.hash, keyId: row.id, rules: rulesIn(row) } }));
 }
 
+/** The hashes of those live keys that were used or made last: whose owners are likely to ask first. */
+export async function recentKeys(sql: Queries, count: number): Promise<readonly string[]> {
+  const rows = await sql<{ hash: string }[]>`
+    SELECT encode(hash, 'hex') AS hash FROM api_keys
+    WHERE revoked_at IS NULL ORDER BY COALESCE(last_use, creation_date) DESC LIMIT ${count}`;
+  return rows.map(({ hash }) => hash);
+}
+
 interface LookedUp {
   readonly hash: string;
   readonly user_id: string;

@@ -1,5 +1,4 @@
 // HTTP of the service: all that is served put together, the server that is listened to and stopped in order, and what a new process does before its first request.
-import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { Registry } from 'prom-client';
@@ -14,6 +13,7 @@ import {
   createReadRate,
   liveKey,
 } from '../admission/access.js';
+import { recentKeys } from '../admission/key-owners.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
@@ -57,6 +57,8 @@ import { openTrialHistory, scanForItself } from './warm-up.js';
 const STOP_GRACE_MS = 30_000;
 /** Connections of a replaced process get so long without a request: three times what uWebSockets.js lets an idle one live. */
 const IDLE_MS = 30_000;
+/** Whose first scans find all that admission asks of them. */
+const KEYS_PREPARED = 16;
 const TRIAL_CACHE_BYTES = 65_536;
 /** For what stops after the requests: the history, the stores. */
 const CLOSING_MS = 30_000;
@@ -195,8 +197,7 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
   const startedMs = performance.now();
   try {
     const scans = await scanOnTrial(config, log, parts);
-    // The ledger of all nodes hears of none of them: it is asked for a key that nobody has.
-    await parts.admission.admit(randomBytes(32).toString('hex'));
+    await parts.admission.prepare(await recentKeys(parts.postgres.admission, KEYS_PREPARED));
     log.info({ scans, warmUpMillis: Math.round(performance.now() - startedMs) }, 'ready');
   } catch (error) {
     log.warn({ reason: messageOfError(error) }, 'ready, but not warm: the first requests take longer');

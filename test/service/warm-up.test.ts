@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs';
 import t from 'tap';
 import { temporaryFolder } from '../fixtures/folder.js';
+import { childrenOf, databaseOf } from '../fixtures/processes.js';
 import { startServer } from '../fixtures/server.js';
 import { bearer, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
@@ -43,8 +44,13 @@ t.test('these scans left nothing', async (t) => {
   t.strictSame(readdirSync(TMPDIR), []);
 });
 
-t.test('the first scan of a client is the first that counts', async (t) => {
+t.test('the first scan of a client is the first that counts, and asks no database', async (t) => {
+  const database = databaseOf(server.pid);
+  const stopped = [database, ...childrenOf(database)];
+  for (const pid of stopped) process.kill(pid, 'SIGSTOP');
   const first = await upload(server.url, 'some text');
+  for (const pid of stopped) process.kill(pid, 'SIGCONT');
+  t.equal(first.status, 200);
   t.equal(first.headers.get('x-ratelimit-remaining'), '4');
   t.equal(first.headers.get('x-scan-cache'), 'MISS');
   const headers = bearer((await signIn(server.url)).accessToken);
