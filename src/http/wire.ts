@@ -100,7 +100,7 @@ export interface HttpLibrary {
 }
 
 export interface Framing {
-  /** Names in lower case; of repeated ones the first, but of X-Forwarded-For the list that they are. */
+  /** Names in lower case; what came several times is the list that it is (RFC 9110 section 5.2). */
   readonly headers: ReadonlyMap<string, string>;
   readonly body:
     | { readonly kind: 'none' }
@@ -153,10 +153,11 @@ export function readFraming(head: RequestHead): Framing {
     const name = head.headers[at] ?? '';
     const value = head.headers[at + 1] ?? '';
     if (!SINGLE.has(name) && !isToken(name)) problem ??= 'Invalid header name';
-    if (!headers.has(name)) headers.set(name, value);
-    // Some proxies add a line of their own below the client's: the first one alone would be what the client claims.
-    else if (name === 'x-forwarded-for') headers.set(name, `${headers.get(name)}, ${value}`);
+    const before = headers.get(name);
+    if (before === undefined) headers.set(name, value);
     else if (SINGLE.has(name)) problem ??= `Repeated header: ${name}`;
+    // The first line alone would be what a client claims where a proxy adds one of its own below, as with X-Forwarded-For.
+    else headers.set(name, `${before}, ${value}`);
   }
   const framed = bodyOf(headers, head.version);
   return { headers, body: framed.body, problem: problem ?? framed.problem };

@@ -36,6 +36,9 @@ t.test('and otherwise it is not', async (t) => {
     [{ 'sec-fetch-site': 'same-site' }, null],
     [{ 'sec-fetch-site': 'cross-site', origin: 'https://sluice.example.org' }, null],
     [{ 'sec-fetch-site': '' }, null],
+    // Of two lines.
+    [{ 'sec-fetch-site': 'same-origin, cross-site' }, null],
+    [{ origin: 'https://sluice.example.org, https://evil.example' }, null],
   ];
   for (const [headers, baseUrl] of foreign) {
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'get']) {

@@ -168,6 +168,14 @@ onNodes({ env }, async (t, { one, other, database }) => {
     ]);
   });
 
+  t.test('preferences in two lines are one list', async (t) => {
+    const connection = await openRaw(one.port);
+    const prefer = 'handling=lenient\r\nPrefer: respond-async';
+    await connection.send(scanRequest(filePart('listed'), { Prefer: prefer }));
+    t.match(await connection.answer(), { status: 202 });
+    connection.end();
+  });
+
   t.test('what is wrong with a request is answered at once, and costs what it costs otherwise', async (t) => {
     const { key } = await makeAccount(one.url, 'async@example.com');
     t.match(await scanLater(one.url, 'x', { key: '0'.repeat(32) }), { status: 401 });
