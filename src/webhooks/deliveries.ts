@@ -268,17 +268,22 @@ interface EndpointChange {
 }
 
 export const ENDPOINTS_MAX = 10;
-/** A secret that was replaced signs as well for so long. */
+/** Secrets that were replaced sign as well, until the last one of them was for so long, and so many at most. */
 const FORMER = '24 hours';
+const FORMER_MAX = 4;
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
 
+const columnsOf = (sql: ReturnType<SqlOf>) => sql`
+  id, url, events, is_enabled AS enabled, notice, failing_since AS "failingSince", creation_date AS "creationDate",
+  last_update AS "lastUpdate"`;
+
+/** The secrets that sign now, sealed, one behind the other. */
+const goodSecrets = (sql: ReturnType<SqlOf>) => sql`
+  secret || CASE WHEN former_until > now() THEN former_secret ELSE ''::bytea END`;
+
 /** `key`: of the service, for the secrets. */
 export function createEndpoints(sqlOf: SqlOf, key: Buffer) {
-  const columnsOf = (sql: ReturnType<SqlOf>) => sql`
-    id, url, events, is_enabled AS enabled, notice, failing_since AS "failingSince", creation_date AS "creationDate",
-    last_update AS "lastUpdate"`;
-
   async function find(userId: string, id: string): Promise<Endpoint | null> {
     const sql = sqlOf(userId);
     const [found] = await sql<Endpoint[]>`
@@ -330,17 +335,19 @@ export function createEndpoints(sqlOf: SqlOf, key: Buffer) {
       const secret = newSecret();
       const sql = sqlOf(userId);
       const [changed] = await sql<Endpoint[]>`
-        UPDATE webhooks SET former_secret = secret, former_until = now() + ${FORMER}::interval,
-          secret = ${sealSecret(key, id, secret)}, last_update = now()
+        UPDATE webhooks SET former_secret = substring(${goodSecrets(sql)} FOR ${FORMER_MAX * SEALED_BYTES}),
+          former_until = now() + ${FORMER}::interval, secret = ${sealSecret(key, id, secret)}, last_update = now()
         WHERE user_id = ${userId} AND id = ${id} RETURNING ${columnsOf(sql)}`;
       return changed === undefined ? null : { ...changed, secret: shownSecret(secret) };
     },
     /** Those that sign now, the newest first. Empty: none can be read any more. */
     async secrets(who: string, id: string): Promise<readonly Buffer[]> {
-      const [row] = await sqlOf(who)<{ secret: Buffer; former: Buffer | null }[]>`
-        SELECT secret, CASE WHEN former_until > now() THEN former_secret END AS former FROM webhooks WHERE id = ${id}`;
-      const sealed = [row?.secret ?? null, row?.former ?? null].filter((each) => each !== null);
-      return sealed.map((each) => openSecret(key, id, each)).filter((each) => each !== null);
+      const sql = sqlOf(who);
+      const [row] = await sql<{ sealed: Buffer }[]>`
+        SELECT ${goodSecrets(sql)} AS sealed FROM webhooks WHERE id = ${id}`;
+      return sealedOnes(row?.sealed ?? Buffer.alloc(0))
+        .map((each) => openSecret(key, id, each))
+        .filter((each) => each !== null);
     },
   };
 }
@@ -360,6 +367,7 @@ const PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+const SEALED_BYTES = NONCE_BYTES + SECRET_BYTES + TAG_BYTES;
 
 const newSecret = (): Buffer => randomBytes(SECRET_BYTES);
 
@@ -373,6 +381,11 @@ function sealSecret(key: Buffer, webhookId: string, secret: Buffer): Buffer {
   const sealed = Buffer.concat([cipher.update(secret), cipher.final()]);
   return Buffer.concat([nonce, sealed, cipher.getAuthTag()]);
 }
+
+const sealedOnes = (sealed: Buffer): readonly Buffer[] =>
+  Array.from({ length: sealed.length / SEALED_BYTES }, (_, index) =>
+    sealed.subarray(index * SEALED_BYTES, (index + 1) * SEALED_BYTES),
+  );
 
 /** Null: it is of another key. */
 function openSecret(key: Buffer, webhookId: string, sealed: Buffer): Buffer | null {

@@ -201,7 +201,7 @@ function singleRoutes({ endpoints, posts, hurry }: WebhookRouteParts): WebhookRo
       operation: {
         id: 'rotateWebhookSecret',
         summary: 'Make a new secret',
-        description: 'For 24 hours messages are signed by both, the new one first.',
+        description: 'For 24 hours messages are signed by the one before as well, the new one first.',
         parameters: [idParameter],
         responses: { 200: jsonAnswer('With its new secret.', WebhookWithSecret) },
         errors: ['notFound'],
