@@ -1,6 +1,6 @@
 // The OpenAPI document is valid, and true: each of its operations is asked, well and badly, and every answer is one that it describes.
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
 import { z } from 'zod';
@@ -84,9 +84,17 @@ t.test('the OpenAPI document', async (t) => {
     if (type === null) return described.content === undefined ? null : 'a body is described, none came';
     const content = described.content?.[type];
     if (content === undefined) return `${type} is not described`;
-    const schema: object = JSON.parse(JSON.stringify(content.schema).replaceAll('"#/', '"document#/'));
-    const value: unknown = type === 'application/json' ? JSON.parse(body) : body;
-    return ajv.validate(schema, value) ? null : `${body}: ${ajv.errorsText()}`;
+    return whyNot(content, type === 'application/json' ? JSON.parse(body) : body);
+  }
+
+  const compiled = new Map<string, ValidateFunction>();
+
+  /** Null: the document allows it. */
+  function whyNot({ schema }: z.infer<typeof Content>[string], value: unknown): string | null {
+    const text = JSON.stringify(schema).replaceAll('"#/', '"document#/');
+    const validate = compiled.get(text) ?? ajv.compile(JSON.parse(text));
+    compiled.set(text, validate);
+    return validate(value) ? null : `${JSON.stringify(value)}: ${ajv.errorsText(validate.errors)}`;
   }
 
   const { Refused: refused } = document.components.responses;
@@ -110,10 +118,32 @@ t.test('the OpenAPI document', async (t) => {
           });
           t.equal(answer.status, sent.status, name);
           t.equal(await untold(operation, answer), null);
+          const taken = operation.requestBody?.content['application/json'];
+          const isJson = sent.headers?.['Content-Type'] === 'application/json' && typeof sent.body === 'string';
+          if (answer.ok && taken !== undefined && isJson) t.equal(whyNot(taken, JSON.parse(String(sent.body))), null);
         }
       });
     }
   }
+
+  t.test('examples of bodies are what their schemas allow', async (t) => {
+    const Examples = z.object({
+      example: z.unknown(),
+      examples: z.record(z.string(), z.object({ value: z.unknown() })),
+    });
+    for (const operations of Object.values(document.paths)) {
+      for (const { requestBody, responses } of Object.values(operations)) {
+        for (const one of [requestBody, ...Object.values(responses)]) {
+          for (const content of Object.values(one?.content ?? {})) {
+            const { example, examples = {} } = Examples.partial().parse(content);
+            const shown = Object.values(examples).map(({ value }) => value);
+            for (const value of example === undefined ? shown : [...shown, example])
+              t.equal(whyNot(content, value), null);
+          }
+        }
+      }
+    }
+  });
 
   t.test('other methods and paths are refused as the document says', async (t) => {
     for (const [path, operations] of Object.entries(document.paths)) {
