@@ -38,19 +38,19 @@ onNodes({ env }, async (t, { one, other }) => {
     return (await read(`${other.url}/api/v1/scans/${id}`)).body;
   }
 
-  async function send(body: RequestInit['body'], headers: Readonly<Record<string, string>> = {}, query = '') {
-    const answer = await fetch(`${one.url}/api/v1/scans${query}`, {
-      method: 'POST',
-      headers: { ...key, ...headers },
-      ...(body === undefined ? {} : { body }),
-    });
+  async function sendTo(path: string, body: RequestInit['body'], headers: Readonly<Record<string, string>>) {
+    const answer = await fetch(one.url + path, { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
     const fields: unknown = await answer.json();
     return { status: answer.status, id: answer.headers.get('x-scan-id'), body: fields };
   }
 
+  const send = (body: RequestInit['body'], headers: Readonly<Record<string, string>> = {}, query = '') =>
+    sendTo(`/api/v1/scans${query}`, body, { ...key, ...headers });
+
   t.test('said as a field, a header, a parameter or in JSON, it is in the detail and in the list', async (t) => {
     const text = '{"order":"7", "names":["Ünï", "a\\"b"]}';
     const encoded = encodeURIComponent(text);
+    const me = bearer((await signIn(one.url)).accessToken);
     const ways = {
       'a field before the file': await send(formOf(['metadata', text], file)),
       'a field behind the file': await send(formOf(file, ['metadata', text])),
@@ -61,12 +61,16 @@ onNodes({ env }, async (t, { one, other }) => {
       'a parameter beside a form': await send(formOf(file), {}, `?metadata=${encoded}`),
       JSON: await send(JSON.stringify({ url: remote, metadata: text }), json),
       pairs: await send(new URLSearchParams({ metadata: text, url: remote })),
+      'a header of who is signed in': await sendTo('/web/scans', formOf(file), { ...me, 'X-Metadata': encoded }),
+      'a header beside JSON': await sendTo('/web/url-scans', JSON.stringify({ url: remote }), {
+        ...{ ...me, ...json },
+        'X-Metadata': encoded,
+      }),
     };
     for (const [way, { status, id }] of Object.entries(ways)) {
       t.equal(status, 200, way);
       t.match(await scanOf(id), { metadata: text }, way);
     }
-    const me = bearer((await signIn(one.url)).accessToken);
     const { id } = ways['a header'];
     t.match((await ask(`${other.url}/web/scans/${id}`, { headers: me })).body, { metadata: text, url: null });
     const content = z.object({ content: z.array(z.object({ metadata: z.unknown(), url: z.unknown() })) });
@@ -76,7 +80,7 @@ onNodes({ env }, async (t, { one, other }) => {
       return listed.content.length === Object.keys(ways).length;
     });
     t.ok(listed.content.every(({ metadata }) => metadata === text));
-    t.strictSame(listed.content.filter(({ url }) => url === remote).length, 3);
+    t.strictSame(listed.content.filter(({ url }) => url === remote).length, 4);
   });
 
   t.test('what it may be', async (t) => {

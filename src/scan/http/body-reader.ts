@@ -161,9 +161,11 @@ export function openReader(exchange: Exchange, target: FormTarget, takes: Taken)
   const query = exchange.query === '' || takes !== 'all' ? NO_QUERY : readQuery(exchange, ScanQuery);
   const contentType = headers.get('content-type');
   const type = mediaTypeOf(contentType ?? '');
+  const metadata = headers.get('x-metadata');
+  const options = metadata === undefined && query === NO_QUERY ? null : saidBeside(metadata, query);
   if (takes === 'urls') {
     if (type !== 'application/json') throw new Failure('jsonExpected');
-    return new UrlReader(readObject, new RequestOptions());
+    return new UrlReader(readObject, options ?? new RequestOptions());
   }
   const boundary = readBoundary(contentType);
   // Libraries for large uploads send a file in pieces, each as a request of its own with its place in the file (RFC 9110 section 14.4).
@@ -171,8 +173,6 @@ export function openReader(exchange: Exchange, target: FormTarget, takes: Taken)
     const problem = 'the request has a Content-Range';
     throw boundary === null ? new Failure('badRequest', problem) : new MalformedMultipart(problem);
   }
-  const metadata = headers.get('x-metadata');
-  const options = metadata === undefined && query === NO_QUERY ? null : saidBeside(metadata, query);
   if (boundary !== null) {
     if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a form has it in its part');
     return new MultipartReader(boundary, target, options);

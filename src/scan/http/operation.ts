@@ -185,10 +185,8 @@ const preferHeader = {
     '`respond-async`: the answer is a 202 when the content is whole and can not get lost, and the verdict is at its address later. A file may have more than 10 MB then.',
   schema: { type: 'string' },
 };
-const encodedHeaders = [
-  encodedHeader('X-Filename', 'The name of a file that is sent as it is', 'r%C3%A9sum%C3%A9.pdf'),
-  encodedHeader('X-Metadata', 'Your own text about the scan, in place of the field', 'order%207'),
-];
+const filenameHeader = encodedHeader('X-Filename', 'The name of a file that is sent as it is', 'r%C3%A9sum%C3%A9.pdf');
+const metadataHeader = encodedHeader('X-Metadata', 'Your own text about the scan, in place of the field', 'order%207');
 
 const DESCRIPTION =
   'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
@@ -252,7 +250,7 @@ export const scanOperation: Operation = {
     'addresses only.',
   tag: 'scans',
   who: 'key',
-  parameters: [onceHeader, preferHeader, ...encodedHeaders, ...queryParameters(ScanQuery)],
+  parameters: [onceHeader, preferHeader, filenameHeader, metadataHeader, ...queryParameters(ScanQuery)],
   requestBody: {
     required: true,
     content: {
@@ -304,7 +302,7 @@ export const signedInOperation: GuardedOperation = {
   summary: 'Scan an uploaded file as the signed-in user',
   description: DESCRIPTION,
   tag: 'scans',
-  parameters: [onceHeader],
+  parameters: [onceHeader, metadataHeader],
   requestBody: { required: true, content: { 'multipart/form-data': { schema: named } } },
   responses: { 200: keptVerdict },
   errors: ['conflict', ...uploadErrors],
@@ -316,7 +314,7 @@ export const signedInUrlOperation: GuardedOperation = {
   summary: 'Scan what is behind a URL as the signed-in user',
   description: `${DESCRIPTION} The URL is fetched as on the public route.`,
   tag: 'scans',
-  parameters: [onceHeader],
+  parameters: [onceHeader, metadataHeader],
   requestBody: { required: true, content: { 'application/json': urlBody } },
   responses: { 200: keptVerdict },
   errors: ['conflict', ...commonErrors, 'urlRejected', 'downloadFailed'],
