@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Two functions that libclamav calls in place of its own.
+// Three functions that libclamav calls in place of its own.
 #include "matcher.h"
 
 #include <clamav.h>
@@ -42,6 +42,12 @@ int Add(void* root, const char* name, const char* hex, uintptr_t options, uintpt
     hearing->Add(root, signature);
   }
   return cli_add_content_match_pattern(root, name, hex, options, of_type, type, offset, more, and_more, last);
+}
+
+// Files of sound, of SQLite and others, by their first bytes alone, libclamav doesn't look at. Scripts and pages can begin so, and run all the same.
+int TypeOf(const char* name) {
+  const bool is_ignored = name != nullptr && std::string_view(name) == "CL_TYPE_IGNORED";
+  return cli_ftcode(is_ignored ? "CL_TYPE_TEXT_ASCII" : name);
 }
 
 // Its first field; samples of each kind prove it at every load (literals.h).
@@ -95,6 +101,8 @@ int Match(const unsigned char* buffer, uint32_t length, const char** name, void*
 bool Watch() {
   static const bool watches = [] {
     if (cli_ac_scanbuff == nullptr) return false;
+    const std::array type{tables::Substitute{"cli_ftcode", reinterpret_cast<void*>(TypeOf)}};
+    if (cli_ftcode != nullptr) tables::Replace(type);
     const std::array match{tables::Substitute{"cli_ac_scanbuff", reinterpret_cast<void*>(Match)}};
     if (tables::Replace(match).empty()) return false;
     const std::array add{tables::Substitute{"cli_add_content_match_pattern", reinterpret_cast<void*>(Add)}};

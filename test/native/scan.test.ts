@@ -82,6 +82,16 @@ t.test('memory of every kind is read in place', async (t) => {
   t.match(scanBuffer(Uint8Array.of(0)), CLEAN);
 });
 
+t.test('what begins as a file of sound or of SQLite is looked at, as bytes and as text', async (t) => {
+  const text = Buffer.from('a text of this test').toString('hex');
+  await load(t, [databaseFolder(t, { 'a.ndb': `${bodySignature('Test.A', MARK)}Test.Text:7:*:${text}\n` })]);
+  for (const head of ['ID3', '\xff\xfb\x90', 'OggS', '.RMF', 'SQLite format 3\0', '7\x7f\x06\x82\0-\xe2\x18']) {
+    t.match(scanBuffer(Buffer.from(`${head}\n<?php ${MARK} ?>`, 'latin1')), FOUND, head);
+    const { virusName } = scanBuffer(Buffer.from(`${head}\nA TEXT  of THIS test`, 'latin1'));
+    t.equal(virusName, 'Test.Text.UNOFFICIAL', `${head}, as text`);
+  }
+});
+
 t.test('a name is reported with any bytes that it has', async (t) => {
   const long = `Test.${'long'.repeat(75)}`;
   const database = bodySignature(long, 'the first mark') + bodySignature('Test.Größe', 'the second mark');
