@@ -92,6 +92,7 @@ bool IsText(Bytes bytes) {
 // The first line of a text has none before it, by whose end the others are found.
 Finder::Finder(Bytes bytes, size_t members_max) : bytes_(bytes), members_max_(members_max) {
   if (Has(bytes, 0, "begin ")) FindUuencoded(0);
+  AddBehindScript();
   has_base64_ = IsBase64(bytes);
   if (has_base64_) FindBase64(0);
 }
@@ -129,6 +130,10 @@ void Finder::Meet(const marks::Mark& mark) {
       return;
     case marks::Kind::kNote:
       AddNote(mark.at);
+      return;
+    case marks::Kind::kBinHex:
+      // At the beginning libclamav decodes it, and in a mail.
+      AddArchive(mark.at, bytes_.size() - mark.at);
       return;
     case marks::Kind::kQuoted:
       CheckQuoted(mark.at);
@@ -231,6 +236,19 @@ void Finder::AddLinuxProgram(size_t at) {
   if (has_program_ || bytes_.size() - at < kHead) return;
   const auto is_one_of_two = [this](size_t place) { return bytes_[place] == 1 || bytes_[place] == 2; };
   if (is_one_of_two(at + 4) && is_one_of_two(at + 5) && bytes_[at + 6] == 1) AddProgram(at);
+}
+
+// What a script takes of itself from a line on, as `tail -n +9 "$0" | uncompress`: the first line that is no text. What has a mark is found by that.
+void Finder::AddBehindScript() {
+  constexpr std::string_view kMarked[] = {"PK", "Rar!", "7z", "MSCF", "\x7f" "ELF", "MZ"};
+  if (!Has(bytes_, 0, "#!")) return;
+  const auto control = std::find_if(bytes_.begin(), bytes_.end(), [](uint8_t byte) { return byte < ' ' && byte != 0x1b && (byte < '\t' || byte > '\r'); });
+  if (control == bytes_.end()) return;
+  const std::string_view text = TextOf(bytes_).substr(0, static_cast<size_t>(control - bytes_.begin()));
+  const size_t at = text.rfind('\n') + 1;
+  const Bytes rest = bytes_.subspan(at);
+  const auto begins = [rest](std::string_view magic) { return Has(rest, 0, magic); };
+  if (at > 0 && !BeginsStream(rest) && std::none_of(std::begin(kMarked), std::end(kMarked), begins)) AddArchive(at, rest.size());
 }
 
 // FileDataStoreObject ([MS-ONESTORE] 2.6.13). libclamav looks for no more of them behind the first one that is said to be longer than the rest, and for none

@@ -54,6 +54,7 @@ class Finder {
   void AddLha(size_t at);
   void AddScript(size_t at);
   void AddNote(size_t at);
+  void AddBehindScript();
   void AddWindowsProgram(size_t at);
   void AddLinuxProgram(size_t at);
   void AddProgram(size_t at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Files in bundles and installers, and messages of OpenPGP and CMS.
+// Files in bundles and installers, members of zips that are encrypted by name only, and messages of OpenPGP and CMS.
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -8,6 +8,7 @@
 #include "cms.h"
 #include "encoded.h"
 #include "layers.h"
+#include "members.h"
 #include "openpgp.h"
 
 namespace sluice::layers {
@@ -66,6 +67,21 @@ bool Layers::NotePyInstaller(Bytes bytes, size_t mark, std::vector<zip::Member>&
   uint64_t read = 0;
   const std::vector<bundles::File> files = bundles::ReadPyInstaller(bytes, mark, limits_.max_files, read);
   return Take(bytes, read, taken) && NoteFiles(bytes, files, members, taken);
+}
+
+// Android installs a package whose members are said to be encrypted and are not. What is encrypted is longer, or no stream of the size that is said.
+bool Layers::NoteSaidEncrypted(Bytes bytes, const zip::Reading& reading) {
+  for (const auto* members : {&reading.members, &reading.opened}) {
+    for (const zip::Member& member : *members) {
+      if (!member.is_encrypted) continue;
+      Held held;
+      streams::Output output(&held, now_.bytes_left, deadline_);
+      const auto end = members::Unpack(bytes.subspan(member.start, member.end - member.start), member, output);
+      if (end == streams::End::kWhole && output.size() == member.unpacked) Add(std::move(held));
+      else if (!Spend(output.size())) return false;
+    }
+  }
+  return true;
 }
 
 // As one text: none of them has a head of its own.

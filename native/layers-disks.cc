@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Images of disks and file systems, where libclamav does not open all of them.
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -87,7 +88,29 @@ std::vector<Partition> PartitionsOf(Bytes bytes, uint32_t most) {
   return partitions;
 }
 
+// libclamav takes for a page what has an element among its first bytes.
+bool MayBePage(Bytes bytes) {
+  constexpr size_t kHead = 1024;
+  const std::string_view head = TextOf(bytes).substr(0, kHead);
+  for (size_t at = head.find('<'); at != head.npos; at = head.find('<', at + 1)) {
+    const char next = at + 1 < head.size() ? head[at + 1] : '\0';
+    if (next == '!' || (next | 0x20) >= 'a') return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+// The first sectors of an optical disk by ISO 9660 are nobody's. Where they are an archive, or a page, libclamav opens that alone, and Windows the disk.
+void Layers::NoteOpticalDisk(Bytes bytes, bool is_container) {
+  constexpr size_t kFree = 32'768;
+  if (!Has(bytes, kFree + 1, "CD001") || !(is_container || MayBePage(bytes))) return;
+  constexpr std::array<uint8_t, kFree> kZeros{};
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (!output.Put(kZeros) || !output.Put(bytes.subspan(kFree))) return NoteEnd(output.stopped(), "disk");
+  Add(std::move(held), Origin::kPart);
+}
 
 // A partition of HFS+ libclamav opens, if it has got it whole. In others it looks for file systems only.
 void Layers::NoteImage(uint32_t level, Bytes bytes) {

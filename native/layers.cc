@@ -115,6 +115,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   // A script may begin so as well, and stand before, in or behind a zip.
   const bool begins_zip = Has(bytes, 0, "PK") && NoteZip(level, bytes);
   if (!begins_zip) NoteMarked(level, bytes, is_container);
+  NoteOpticalDisk(bytes, is_container || begins_zip);
 }
 
 void Layers::NoteArchive(uint32_t level, const archives::Archive& archive) {
@@ -228,12 +229,11 @@ void Layers::NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& readin
   uint64_t bounded = 0;
   if (!Take(bytes, zip::BoundedBytes(reading), bounded)) return;
   NoteOpened(level, bytes, reading.opened);
+  if (!NoteSaidEncrypted(bytes, reading)) return;
   uint64_t taken = 0;
   for (const zip::Member& member : reading.members) {
-    if (member.is_encrypted) {
-      Mark(kEncrypted);
-      continue;
-    }
+    if (member.is_encrypted) Mark(kEncrypted);
+    if (member.is_encrypted) continue;
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);
     const std::optional<streams::End> end = members::Unpack(bytes.subspan(member.start, member.end - member.start), member, output);

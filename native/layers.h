@@ -154,6 +154,7 @@ class Layers {
   void NoteImage(uint32_t level, Bytes bytes);
   void NotePartitions(uint32_t level, Bytes bytes);
   void NoteVolume(uint32_t level, Bytes bytes);
+  void NoteOpticalDisk(Bytes bytes, bool is_container);
   void NoteArchive(uint32_t level, const archives::Archive& archive);
   void NoteCompound(uint32_t level, Bytes bytes);
   void NoteLocked(Bytes bytes, const compound::File& file);
@@ -167,6 +168,7 @@ class Layers {
   void NoteBehindCabinet(uint32_t level, Bytes bytes);
   bool NoteZip(uint32_t level, Bytes bytes);
   void NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& reading);
+  bool NoteSaidEncrypted(Bytes bytes, const zip::Reading& reading);
   void NoteMarked(uint32_t level, Bytes bytes, bool is_container);
   void NoteSpelled(Bytes bytes, const encoded::Finder& encoded);
   void NoteMessage(Bytes bytes);

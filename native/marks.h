@@ -36,6 +36,7 @@ enum class Kind : uint8_t {
   kLinuxProgram,
   // A file in a notebook of OneNote.
   kNote,
+  kBinHex,
   kZipMember,
   kZipEnd,
 };

@@ -1,4 +1,5 @@
 // What a content begins with proves nothing alone: a script may begin as an archive does, and stand beside one. Lists of contents that libclamav gives up are a 422.
+import { readFileSync } from 'node:fs';
 import { deflateSync } from 'node:zlib';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
@@ -6,7 +7,7 @@ import { tar } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { load } from '../native/engine.js';
 import { verdictOf } from './compare.js';
-import { compressors, zipOf } from './packers.js';
+import { archived, compressors, zipOf } from './packers.js';
 
 const wanted = eicar();
 const script = Buffer.from(`<script>eval(atob("${wanted.toString('base64')}"))</script>\n`);
@@ -56,6 +57,22 @@ const encoded =
   '#@~^awAAAA==n7lsvlDW4vJq9.hq#b^p3o5\x7fy"^jww5gP}W`sWwH!H9nK[,x3.xpToUS.Hi5jX25#x2J`s}.2^\x7fU#9jjzF`I#H`Sj\\BKAjtx3LDUZK\'E#b@&dCEAAA==^#~@';
 
 const packed = deflateSync(wanted);
+const shell = Buffer.from('#!/bin/sh\ntail -n +4 "$0" | unpack | sh\nexit\n');
+/** Of Debian's package `clamav-testfiles`. */
+const binHex = readFileSync('/usr/share/clamav-testfiles/clam.exe.binhex');
+const disk = archived(
+  (names, archive) => ['genisoimage', ['-quiet', '-J', '-o', archive, ...names]],
+  [{ name: 'a.com', content: wanted }],
+);
+/** In the sectors of the disk that nobody asks. */
+const diskThatBegins = (begin: Buffer): Buffer => Buffer.concat([begin, disk.subarray(begin.length)]);
+
+/** Both headers of the only member say that it is encrypted. */
+function saidEncrypted(member: Parameters<typeof zipOf>[0][number]): Buffer {
+  const bytes = zipOf([member]);
+  for (const at of [6, bytes.indexOf('PK\x01\x02') + 8]) bytes.writeUInt8(bytes.readUInt8(at) | 1, at);
+  return bytes;
+}
 const damaged = Buffer.from(packed).fill(0xff, 30, 36);
 const notAll = 'incomplete: engine has not unpacked all of the compressed data';
 
@@ -119,6 +136,26 @@ const verdicts: Record<string, [string, Buffer]> = {
     'incomplete: damaged archive data',
     xarOf(harmless.content, harmless.content.length, 'octet-stream', '<!-- -->'),
   ],
+  'what a shell unpacks from a line on, by LZMA': ['infected', Buffer.concat([shell, compressors.lzma(wanted)])],
+  'the same by lz4 of old': ['infected', Buffer.concat([shell, compressors.lz4Legacy(wanted)])],
+  'the same by compress': [
+    'incomplete: engine cannot unpack compress',
+    Buffer.concat([shell, Buffer.of(0x1f, 0x9d, 0xf0, 0, 2, 2)]),
+  ],
+  'the same by gzip': ['infected', Buffer.concat([shell, compressors.gz(wanted)])],
+  'a script with other characters': ['clean', Buffer.from('#!/bin/sh\necho "\x01\x1b[0m"\n'.repeat(9))],
+  BinHex: ['infected', binHex],
+  'BinHex behind a line': ['infected', Buffer.concat([Buffer.from('A line of text.\r\n\r\n'), binHex])],
+  'words of BinHex': ['clean', Buffer.from('It says (This file must be converted with BinHex 4.0).\n')],
+  'an optical disk': ['infected', disk],
+  'an optical disk that begins as gzip does': ['infected', diskThatBegins(compressors.gz(harmless.content))],
+  'an optical disk that begins as a tar does': ['infected', diskThatBegins(tar([harmless]))],
+  'an optical disk that begins as a zip does': ['infected', diskThatBegins(plain)],
+  'an optical disk that begins as a page does': ['infected', diskThatBegins(Buffer.from('\0<html>'))],
+  'a member that is said to be encrypted': ['infected', saidEncrypted({ name: 'a.com', content: wanted })],
+  'the same as it is': ['infected', saidEncrypted({ name: 'a.com', content: wanted, method: 0 })],
+  'the same by LZMA': ['infected', saidEncrypted({ name: 'a.com', content: wanted, method: 14 })],
+  'the same of a text': ['clean, encrypted', saidEncrypted(harmless)],
   'an encoded script': ['infected', Buffer.from(encoded)],
   'an encoded script behind other lines': ['infected', Buffer.from(`var a = 1;\n${encoded}`)],
   'an encoded script behind another one': ['infected', Buffer.from(`#@~^AAAAAA==AAAAAA==^#~@${encoded}`)],
