@@ -8,13 +8,11 @@ import { SignedIn } from './shapes.ts';
 const UNTIL = 'sluice.signedInUntil';
 /** The id of the account. */
 const AS = 'sluice.signedInAs';
-/** The Idempotency-Key of a renewal without an answer, of whichever tab: the next one has the same. */
+/** The Idempotency-Key of the next renewal, of whichever tab: of two at once, or of one whose answer was lost, both have the same answer. */
 const RENEWAL_KEY = 'sluice.renewalKey';
 /** Renewed this long before its end: no request meets an expired token on its way. */
 const MARGIN_MS = 60_000;
 const LOCK = 'sluice.refresh';
-/** For the answer that another tab gets to a request that was under way at the same time as ours. */
-const RACE_MS = 3_000;
 
 export type EndReason = 'ended' | 'signedOut';
 type Listener = (reason: EndReason) => void;
@@ -58,8 +56,8 @@ export function signedInAs(): string | null {
 }
 
 export function rememberSession({ expiresIn, user }: SignedIn): void {
-  localStorage.removeItem(RENEWAL_KEY);
-  // First who it is: other tabs hear of the time.
+  // The time last: other tabs hear of it.
+  localStorage.setItem(RENEWAL_KEY, newOnceKey());
   localStorage.setItem(AS, user.id);
   localStorage.setItem(UNTIL, String(Date.now() + expiresIn * 1000));
   changed();
@@ -112,7 +110,7 @@ async function inTurn(seenUntil: number): Promise<void> {
     if (!isSignedIn()) throw new SessionEnded();
     if (untilMs() === seenUntil) await refresh(seenUntil);
   };
-  // Without https, locks exist on this very machine alone. The service takes two requests at once for what they are, a race.
+  // Without https, locks exist on this very machine alone. Two requests at once have the same key, and so the same answer.
   if ('locks' in navigator) await navigator.locks.request(LOCK, work);
   else await work();
 }
@@ -125,33 +123,14 @@ async function refresh(seenUntil: number): Promise<void> {
   }
   if (response.status !== 401) throw problemOf(response.status, text, response.headers.get('retry-after'));
   // A tab that couldn't wait for us was faster: its cookie is ours as well.
-  if (await wasRenewedMeanwhile(seenUntil)) return;
+  if (untilMs() !== seenUntil && isSignedIn()) return;
   endSession();
   throw new SessionEnded();
 }
 
-/** By another tab. Where tabs can't take turns its answer may come after our refusal. */
-async function wasRenewedMeanwhile(seenUntil: number): Promise<boolean> {
-  const isOther = (): boolean => untilMs() !== seenUntil;
-  if (!(isOther() || 'locks' in navigator)) {
-    await new Promise<void>((resolve) => {
-      const timer = window.setTimeout(end, RACE_MS);
-      const unwatch = watchSession(() => {
-        if (isOther()) end();
-      });
-      function end(): void {
-        window.clearTimeout(timer);
-        unwatch();
-        resolve();
-      }
-    });
-  }
-  return isOther() && isSignedIn();
-}
-
 async function sendRefresh(): Promise<{ readonly response: Response; readonly text: string }> {
   const key = localStorage.getItem(RENEWAL_KEY) ?? newOnceKey();
-  // Also for the page that comes after a reload. A token that was used and is sent again without it ends the session.
+  // There is none of a session that an older page has remembered. A token that was used and is sent again without its key ends the session.
   localStorage.setItem(RENEWAL_KEY, key);
   const headers = { 'Idempotency-Key': key };
   try {
