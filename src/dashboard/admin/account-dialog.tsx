@@ -9,6 +9,7 @@ import { texts as keyTexts } from '../pages/key-texts.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { deviceOf } from '../parts/device.ts';
 import { Dialog, Question } from '../parts/dialog.tsx';
+import { newDraft, useDraft } from '../parts/draft.ts';
 import { limitError } from '../parts/field-rules.ts';
 import { Form } from '../parts/form.tsx';
 import { showDone, showProblem } from '../parts/notices.tsx';
@@ -22,6 +23,15 @@ import { texts } from './texts.ts';
 
 const t = texts.accounts;
 
+/** What this operator has changed, and no more: what another one changes meanwhile is shown, and not undone by saving. */
+interface Changes {
+  readonly plan?: string;
+  readonly limit?: number | string;
+  readonly role?: string;
+}
+
+export const accountDraft = newDraft<{ readonly account: Account; readonly changes: Changes }>();
+
 interface AccountDialogProps {
   readonly account: Account;
   readonly plans: readonly string[];
@@ -32,6 +42,7 @@ export function AccountDialog({ account, plans, close }: AccountDialogProps) {
   const detail = useQuery(accountQuery(account.id));
   const me = useQuery(meQuery);
   const isOwn = me.data?.id === account.id;
+  const [{ changes }, setDraft] = useDraft(accountDraft, { account, changes: {} });
   const [revoked, setRevoked] = useState<Revoked | null>(null);
   return (
     <Dialog
@@ -44,7 +55,13 @@ export function AccountDialog({ account, plans, close }: AccountDialogProps) {
       <Awaited query={detail} skeleton={<LinesSkeleton lines={8} height={30} />} />
       {detail.data !== undefined && (
         <div className="stack admin-account">
-          <Rights account={detail.data} plans={plans} isOwn={isOwn} />
+          <Rights
+            account={detail.data}
+            plans={plans}
+            isOwn={isOwn}
+            changes={changes}
+            setChanges={(next) => setDraft({ account, changes: next })}
+          />
           <section aria-label={t.use}>
             <h3 className="panel-title">{t.use}</h3>
             <OutcomeDays days={detail.data.days} caption={t.use} />
@@ -88,17 +105,11 @@ interface RightsProps {
   readonly account: AccountDetail;
   readonly plans: readonly string[];
   readonly isOwn: boolean;
+  readonly changes: Changes;
+  readonly setChanges: (changes: Changes) => void;
 }
 
-/** What this operator has changed, and no more: what another one changes meanwhile is shown, and not undone by saving. */
-interface Changes {
-  readonly plan?: string;
-  readonly limit?: number | string;
-  readonly role?: string;
-}
-
-function Rights({ account, plans, isOwn }: RightsProps) {
-  const [changes, setChanges] = useState<Changes>({});
+function Rights({ account, plans, isOwn, changes, setChanges }: RightsProps) {
   const { plan = account.plan, limit = account.ownLimit ?? '', role = account.role } = changes;
   const change = useChange(account.id, t.saved, () => setChanges({}));
   const wrong = limitError(limit);

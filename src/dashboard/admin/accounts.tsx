@@ -14,7 +14,7 @@ import { PageTitle } from '../parts/title.tsx';
 import { useTyped } from '../parts/typed.ts';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts as common } from '../texts.ts';
-import { AccountDialog } from './account-dialog.tsx';
+import { AccountDialog, accountDraft } from './account-dialog.tsx';
 import { type Account, accountsQuery } from './api.ts';
 import { texts } from './texts.ts';
 
@@ -26,7 +26,7 @@ export function AccountsPage() {
   const q = search.get('q') ?? '';
   const page = pageIn(search);
   const [text, setText] = useTyped(q, (typed) => setSearch(searchOf(typed, 1), { replace: true }));
-  const [open, setOpen] = useState<Account | null>(null);
+  const [open, setOpen] = useState<Account | null>(() => accountDraft.kept?.account ?? null);
   const found = useQuery(accountsQuery(q.trim(), page - 1));
   const { accounts = [], total = 0, plans = [] } = found.data ?? {};
   const last = Math.ceil(total / PAGE);
