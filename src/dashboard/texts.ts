@@ -108,6 +108,8 @@ export const texts = {
     reasons: {
       ended: 'Your session has ended: it expired, or was ended on another device. Sign in to go on where you were.',
       signedOut: 'You have signed out in another tab. Sign in to go on where you were.',
+      notKept:
+        'Your browser has not kept the sign-in. Allow cookies for this address; if the service has an address with https://, open that one.',
     },
   },
   register: {

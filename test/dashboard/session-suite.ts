@@ -47,6 +47,19 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     await page.waitForURL(`${server.url}/history?verdict=infected`);
     await page.getByText('No scan matches these filters').first().waitFor();
     noComplaints(t, person, [401]);
+    // A browser that keeps nothing of the site is told so, and shows what needs no sign-in.
+    const { page: keepsNothing, context } = await browser.person();
+    await keepsNothing.addInitScript("Object.defineProperty(window, 'localStorage', { get() { throw new Error(); } })");
+    await keepsNothing.route('**/web/auth/login', async (route) => {
+      const response = await route.fetch();
+      await context.clearCookies();
+      await route.fulfill({ response, headers: { 'content-type': 'application/json' } });
+    });
+    await keepsNothing.goto(`${server.url}/sign-in`);
+    await signIn(keepsNothing, email);
+    await keepsNothing.getByText('Your browser has not kept the sign-in').waitFor();
+    await keepsNothing.goto(server.url);
+    await keepsNothing.getByRole('heading', { name: 'Know what a file is' }).waitFor();
   });
 
   tap.test('the way back is never to another site', async (t) => {
@@ -251,6 +264,11 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     await signIn(page, email);
     await other.getByRole('heading', { name: 'Sessions' }).waitFor();
     t.equal(new URL(other.url()).pathname, '/account');
+    // A page that the browser keeps for Back hears of no other page, as none hears of what it does itself.
+    await other.evaluate(
+      `localStorage.clear(); dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`,
+    );
+    await other.getByText('You have signed out in another tab').waitFor();
     noComplaints(t, person);
   });
 }

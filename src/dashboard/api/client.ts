@@ -3,7 +3,7 @@ import type { z } from 'zod/mini';
 import { CHANGE_MS, deadline, READ_MS } from './deadline.ts';
 import { noAnswer, outcomeUnknown, Problem, problemOf, SessionEnded } from './problem.ts';
 import { isThere, isUnreachable } from './reachability.ts';
-import { endSession, keepFresh, renewAfterRefusal } from './session.ts';
+import { endSession, keepFresh, noteTaken, renewAfterRefusal } from './session.ts';
 import { Nothing } from './shapes.ts';
 
 const GONE = 404;
@@ -22,7 +22,10 @@ export interface Ask<T> {
 export async function ask<T>(request: Ask<T>): Promise<T> {
   await keepFresh();
   const first = await send(request);
-  if (!isRefusal(first)) return await read(first, request);
+  if (!isRefusal(first)) {
+    noteTaken();
+    return await read(first, request);
+  }
   await renewAfterRefusal();
   const second = await send(request);
   if (!isRefusal(second)) return await read(second, request);

@@ -1,5 +1,6 @@
 // The session as this browser knows it: until when the access cookie is good, renewed by one tab for all of them.
 import { CHANGE_MS, deadline, READ_MS } from './deadline.ts';
+import { localStorage } from './local-storage.ts';
 import { newOnceKey } from './once-key.ts';
 import { noAnswer, problemOf, SessionEnded } from './problem.ts';
 import { SignedIn } from './shapes.ts';
@@ -14,7 +15,8 @@ const RENEWAL_KEY = 'sluice.renewalKey';
 const MARGIN_MS = 60_000;
 const LOCK = 'sluice.refresh';
 
-export type EndReason = 'ended' | 'signedOut';
+/** `notKept`: the browser has not kept the cookies. */
+export type EndReason = 'ended' | 'signedOut' | 'notKept';
 type Listener = (reason: EndReason) => void;
 const listeners = new Set<Listener>();
 
@@ -31,7 +33,13 @@ export function watchSession(watcher: () => void): () => void {
   return () => watchers.delete(watcher);
 }
 
+/** Whose things the page shows; null: nobody's. */
+let shownAs = signedInAs();
+/** Since a sign-in on this page no answer has shown yet that the browser has kept the cookies. */
+let isUntried = false;
+
 function changed(): void {
+  shownAs = signedInAs();
   for (const watcher of watchers) watcher();
 }
 
@@ -44,6 +52,13 @@ window.addEventListener('storage', ({ key, newValue }) => {
   if (key !== UNTIL) return;
   changed();
   if (newValue === null) tell('signedOut');
+});
+
+// Shown again by Back, as the browser has kept it: it has heard of nothing that other pages did meanwhile.
+window.addEventListener('pageshow', () => {
+  const before = shownAs;
+  changed();
+  if (before !== null && before !== shownAs) tell('signedOut');
 });
 
 export function isSignedIn(): boolean {
@@ -71,6 +86,16 @@ export function forgetSession(): boolean {
   localStorage.removeItem(UNTIL);
   changed();
   return was;
+}
+
+/** Somebody has signed in on this page. */
+export function noteSignIn(): void {
+  isUntried = true;
+}
+
+/** The service has taken the cookies. */
+export function noteTaken(): void {
+  isUntried = false;
 }
 
 function untilMs(): number {
@@ -143,5 +168,5 @@ async function sendRefresh(): Promise<{ readonly response: Response; readonly te
 
 /** The service said that the session is over. */
 export function endSession(): void {
-  if (forgetSession()) tell('ended');
+  if (forgetSession()) tell(isUntried ? 'notKept' : 'ended');
 }

@@ -95,7 +95,7 @@ function useNeedsCode(error: unknown): boolean {
 }
 
 function Reason({ reason }: { readonly reason: string | null }) {
-  if (reason !== 'ended' && reason !== 'signedOut') return null;
+  if (reason !== 'ended' && reason !== 'signedOut' && reason !== 'notKept') return null;
   return (
     <Alert color="blue" role="status">
       {t.reasons[reason]}

@@ -3,7 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useSearchParams } from 'wouter';
 import { askOpenly } from '../api/client.ts';
 import { meQuery } from '../api/queries.ts';
-import { rememberSession } from '../api/session.ts';
+import { noteSignIn, rememberSession } from '../api/session.ts';
 import { SignedIn } from '../api/shapes.ts';
 import { returnAddress } from '../shell/return-address.ts';
 
@@ -17,6 +17,7 @@ export function useSignIn(path: '/web/auth/login' | '/web/auth/register') {
     onSuccess(signedIn) {
       client.clear();
       rememberSession(signedIn);
+      noteSignIn();
       client.setQueryData(meQuery.queryKey, signedIn.user);
       navigate(returnAddress(search.get('next')), { replace: true });
     },
