@@ -140,6 +140,11 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the content');
     await page.getByRole('button', { name: 'Open the menu' }).focus();
     await page.keyboard.press('Enter');
+    // On its side it is lower than the menu.
+    await page.setViewportSize({ width: 700, height: 240 });
+    await page.getByRole('button', { name: 'Your account' }).focus();
+    const shown = '[scrollY, document.activeElement.getBoundingClientRect().bottom <= innerHeight]';
+    t.strictSame(await page.evaluate(shown), [0, true], 'the end of the menu is reached where the page is');
     await page.getByRole('link', { name: 'History' }).focus();
     await page.keyboard.press('Enter');
     await page.waitForURL(/history/);
