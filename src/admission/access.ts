@@ -20,7 +20,8 @@ import type { RedisCommands, Script } from '../store/redis/redis.js';
 import { guarded, StoreAway } from '../store/store-error.js';
 import { createRate } from '../waiting/limiter.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { type Admission, type AdmissionStore, type KeyRecord, REMEMBERED_MAX } from './admission.js';
+import { type Admission, type KeyRecord, REMEMBERED_MAX } from './admission.js';
+import type { AdmissionStore } from './admissions.js';
 import type { FindKey } from './key-owners.js';
 
 export type Access = Admission | { readonly outcome: 'keyMissing' | 'accountSuspended' };

@@ -1,6 +1,6 @@
 // What an admission is: one unit of an hourly quota for a live key or a signed-in user; the shapes all of it shares, and the hour's arithmetic; and what
 // a ledger is: who may, and how many units this hour has seen, in Redis for many nodes, in memory for one.
-import type { KeyLimits, KeyRules } from '../config/plans.js';
+import type { KeyRules } from '../config/plans.js';
 
 export const HOUR_SECONDS = 3600;
 /** Users, and keys, that one process remembers, 150 to 500 bytes each; the one that was used least recently makes room. */
@@ -26,48 +26,6 @@ export type UserAdmission =
 
 /** `scopeMissing`: the key is live, and not for scans. */
 export type Admission = UserAdmission | { readonly outcome: 'keyInvalid' | 'scopeMissing' };
-
-export interface AdmissionStore {
-  /** The key (its SHA-256 as 64 hex characters) is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */
-  admit(keyHash: string): Admission | Promise<Admission>;
-  /**
-   * To be asked before `admit`, or while it asks: its user was admitted lately, with units left for all that are being asked for. So work on the
-   * request may begin, as long as nothing of it gets out before `admit` has answered; what comes to nothing stays within the quota.
-   * Returns the id of that user, which never changes for a key; null: nothing is expected.
-   */
-  expectedUser(keyHash: string): string | null;
-  /** The user (an id) whose key it is or was, as this process remembers; null: it doesn't know. It costs nothing, and admits nobody. */
-  knownUser(keyHash: string): string | null;
-  /** Asks now what the next request with one of these keys would wait for. It takes nothing. Rejects where one can't be asked about. */
-  prepare(keyHashes: readonly string[]): Promise<void>;
-  /** Counts a scan of the user that was refused before it was admitted. */
-  refuse(userId: string): void;
-  /** Takes one unit for a user whom Postgres has just vouched for. */
-  admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
-  /** Gives a unit back that any process has taken, once for each call. Rejects where nobody can count it now. */
-  giveBack(userId: string, windowStartSeconds: number, keyId: string | null): Promise<void>;
-  /** What is left of the hour, without taking a unit. Throws Failure('unavailable'). */
-  quotaOf(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<QuotaState>;
-  /**
-   * Call it after Postgres has committed the revocation. From its return on every node refuses the key, also one whose look-up
-   * is in flight. Throws Failure('unavailable') when a node can't be reached: then the key may still be admitted there.
-   */
-  revoke(key: { readonly userId: string; readonly keyHash: string }): Promise<void>;
-  /** Call it after Postgres has committed another plan: the next admission on every node counts against the new limit. */
-  setLimit(userId: string, hourlyLimit: number): Promise<void>;
-  setKeyLimits(
-    key: { readonly userId: string; readonly keyHash: string; readonly keyId: string },
-    limits: KeyLimits,
-  ): Promise<void>;
-  /** What the user has used and was refused in each hour of the last day, the oldest first. */
-  lastDay(userId: string): Promise<readonly UsedHour[]>;
-  /** Null when all is well, otherwise what works less well than it should: for the operator. */
-  problem(): string | null;
-  /** Writes what is counted and not yet in Postgres; rejects when that can't be done. */
-  flush(): Promise<void>;
-  /** The same, for the last time. */
-  stop(): Promise<void>;
-}
 
 export interface UsedHour {
   readonly windowStartSeconds: number;

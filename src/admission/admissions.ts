@@ -1,18 +1,19 @@
 // Admission: the ledger asked in one step for what it knows, filled from Postgres with what it doesn't, and stood in for by Postgres while it is away.
-import { rulesOf } from '../config/plans.js';
+import { type KeyLimits, rulesOf } from '../config/plans.js';
 import { Unavailable } from '../errors.js';
-import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
+import { guarded, ignoreIfAway, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import {
   type Admission,
-  type AdmissionStore,
   type Count,
+  type KeyOwner,
   type KeyRecord,
   type Ledger,
   type LedgerAnswer,
   type QuotaState,
   quotaState,
   REMEMBERED_MAX,
+  type UsedHour,
   type UserAdmission,
   usedUnits,
   windowStart,
@@ -45,8 +46,10 @@ const TURNS_MAX = 4;
 /** A request whose first question found nobody who counts waits for so long, then it is a 503. */
 const TURNS_MS = STORE_ANSWER_MS - 500;
 
+export type AdmissionStore = ReturnType<typeof createAdmissions>;
+
 /** A unit is counted by user, so several keys and the dashboard share one count. */
-export function createAdmissions(parts: AdmissionParts): AdmissionStore {
+export function createAdmissions(parts: AdmissionParts) {
   const { ledger, findKey, hours, clock, limitOf, onProblem } = parts;
   const mirror = createQuotaMirror(hours, {
     onDirect: (direct) => ledger.raise(direct),
@@ -64,7 +67,8 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   }, SWEEP_MS).unref();
 
   return {
-    admit(keyHash) {
+    /** The key (its SHA-256 as 64 hex characters) is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */
+    admit(keyHash: string): Admission | Promise<Admission> {
       const known = owners.fresh(keyHash);
       if (known === null) return admitUnknown(takes, keyHash, expectations);
       const first = ledger.take(known.userId, keyHash);
@@ -73,46 +77,39 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
         expectations.saw(known.userId, admission.quota.remaining);
         return admission;
       }
-      return admitKnown(takes, { keyHash, known, first, standing: expectations.begin(known.userId) });
+      return admitKnown(takes, { keyHash, owner: known, first }, expectations.begin(known.userId));
     },
-    expectedUser(keyHash) {
-      const known = owners.fresh(keyHash);
-      const isLikely = known !== null && (known.rules?.allows('scan') ?? true) && expectations.allow(known.userId);
-      return isLikely ? known.userId : null;
-    },
+    /**
+     * To be asked before `admit`, or while it asks: its user was admitted lately, with units left for all that are being asked for. So work on the
+     * request may begin, as long as nothing of it gets out before `admit` has answered; what comes to nothing stays within the quota.
+     * Returns the id of that user, which never changes for a key; null: nothing is expected.
+     */
+    expectedUser: (keyHash: string): string | null => likelyUser(owners.fresh(keyHash), expectations),
+    /** The user (an id) whose key it is or was, as this process remembers; null: it doesn't know. It costs nothing, and admits nobody. */
     knownUser: owners.userOf,
-    async prepare(keyHashes) {
-      const prepareOne = async (keyHash: string): Promise<void> => {
-        const owner = await owners.identify(keyHash);
-        if (owner !== null) await orAway(fills.key(keyHash, owner));
-      };
-      await Promise.all(keyHashes.map(prepareOne));
-    },
-    refuse: (userId) => refusals.count(userId, windowStart(Math.floor(clock() / 1000))),
-    admitUser: ({ userId, hourlyLimit }) => admitUser(takes, userId, hourlyLimit),
-    giveBack: (userId, windowStartSeconds, keyId) => units.giveBack(userId, windowStartSeconds, keyId),
-    quotaOf: (user) => quotaOf(ledger, hours, fills, user),
-    async revoke({ userId, keyHash }) {
-      owners.forget(keyHash);
-      await ledger.revoke(userId, keyHash).catch(unavailable);
-    },
-    async setLimit(userId, hourlyLimit) {
-      await ledger.setLimit(userId, hourlyLimit).catch(unavailable);
-    },
-    async setKeyLimits({ userId, keyHash, keyId }, limits) {
-      // What this process remembers of it is looked up again.
-      owners.forget(keyHash);
-      await ledger.setKey(userId, { hash: keyHash, keyId, rules: rulesOf(limits) }).catch(unavailable);
-    },
+    /** Asks now what the next request with one of these keys would wait for. It takes nothing. Rejects where one can't be asked about. */
+    prepare: async (keyHashes: readonly string[]): Promise<void> =>
+      void (await Promise.all(keyHashes.map((keyHash) => prepareOne(takes, keyHash)))),
+    /** Counts a scan of the user that was refused before it was admitted. */
+    refuse: (userId: string): void => refusals.count(userId, windowStart(Math.floor(clock() / 1000))),
+    /** Takes one unit for a user whom Postgres has just vouched for. */
+    admitUser: ({ userId, hourlyLimit }: LimitedUser): Promise<UserAdmission> => admitUser(takes, userId, hourlyLimit),
+    /** Gives a unit back that any process has taken, once for each call. Rejects where nobody can count it now. */
+    giveBack: units.giveBack,
+    /** What is left of the hour, without taking a unit. Throws Failure('unavailable'). */
+    quotaOf: (user: LimitedUser): Promise<QuotaState> => quotaOf(ledger, hours, fills, user),
+    ...changesOf(ledger, owners),
+    /** Null when all is well, otherwise what works less well than it should: for the operator. */
     problem: parts.ledgerProblem,
-    async lastDay(userId) {
+    /** What the user has used and was refused in each hour of the last day, the oldest first. */
+    async lastDay(userId: string): Promise<readonly UsedHour[]> {
       await within(Promise.all([mirror.flush(), refusals.flush()]), STORE_ANSWER_MS).catch(() => undefined);
       return await hours.lastDay(userId);
     },
-    async flush() {
-      await within(mirror.flush(), STORE_ANSWER_MS);
-    },
-    async stop() {
+    /** Writes what is counted and not yet in Postgres; rejects when that can't be done. */
+    flush: (): Promise<void> => within(mirror.flush(), STORE_ANSWER_MS),
+    /** The same, for the last time. */
+    async stop(): Promise<void> {
       clearInterval(sweeping);
       mirror.stop();
       refusals.stop();
@@ -123,17 +120,58 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   };
 }
 
-interface Takes {
-  readonly ledger: Ledger;
-  readonly findKey: FindKey;
+function likelyUser(known: KeyRecord | null, expectations: Expectations): string | null {
+  const isLikely = known !== null && (known.rules?.allows('scan') ?? true) && expectations.allow(known.userId);
+  return isLikely ? known.userId : null;
+}
+
+/** A key, by its SHA-256 as 64 hex characters, and whose it is. */
+interface NamedKey {
+  readonly userId: string;
+  readonly keyHash: string;
+}
+
+/** What Postgres has of keys and limits, told to every node. All throw Failure('unavailable') when one can't be reached. */
+function changesOf(ledger: Ledger, owners: KeyOwners) {
+  return {
+    /**
+     * Call it after Postgres has committed the revocation. From its return on every node refuses the key, also one whose look-up
+     * is in flight. Throws Failure('unavailable') when a node can't be reached: then the key may still be admitted there.
+     */
+    async revoke({ userId, keyHash }: NamedKey): Promise<void> {
+      owners.forget(keyHash);
+      await ledger.revoke(userId, keyHash).catch(unavailable);
+    },
+    /** Call it after Postgres has committed another plan: the next admission on every node counts against the new limit. */
+    async setLimit(userId: string, hourlyLimit: number): Promise<void> {
+      await ledger.setLimit(userId, hourlyLimit).catch(unavailable);
+    },
+    async setKeyLimits({ userId, keyHash, keyId }: NamedKey & KeyOwner, limits: KeyLimits): Promise<void> {
+      // What this process remembers of it is looked up again.
+      owners.forget(keyHash);
+      await ledger.setKey(userId, { hash: keyHash, keyId, rules: rulesOf(limits) }).catch(unavailable);
+    },
+  };
+}
+
+interface LimitedUser {
+  readonly userId: string;
+  readonly hourlyLimit: number;
+}
+
+interface Takes extends Required<Pick<AdmissionParts, 'ledger' | 'findKey' | 'isPostgres'>> {
   readonly fills: Fills;
   readonly owners: KeyOwners;
   readonly units: Units;
-  readonly isPostgres: () => Promise<boolean>;
 }
 
 function isAgreed(limit: number, rules: string | undefined, { hourlyLimit, rules: known }: KeyRecord): boolean {
   return (limit === hourlyLimit && rules === known?.text) || hourlyLimit === UNKNOWN_LIMIT;
+}
+
+async function prepareOne({ owners, fills }: Takes, keyHash: string): Promise<void> {
+  const owner = await owners.identify(keyHash);
+  if (owner !== null) await fills.key(keyHash, owner).catch(ignoreIfAway);
 }
 
 async function admitUnknown(takes: Takes, keyHash: string, expectations: Expectations): Promise<Admission> {
@@ -144,17 +182,10 @@ async function admitUnknown(takes: Takes, keyHash: string, expectations: Expecta
   return admission;
 }
 
-interface KnownKey {
-  readonly keyHash: string;
-  readonly known: KeyRecord;
-  readonly first: LedgerAnswer | Promise<LedgerAnswer>;
-  readonly standing: UserStanding;
-}
-
-async function admitKnown(takes: Takes, { keyHash, known, first, standing }: KnownKey): Promise<Admission> {
+async function admitKnown(takes: Takes, take: FirstTake, standing: UserStanding): Promise<Admission> {
   let left = 0;
   try {
-    const admission = await admitKey(takes, { keyHash, owner: known, first });
+    const admission = await admitKey(takes, take);
     if (admission.outcome === 'admitted') left = admission.quota.remaining;
     return admission;
   } finally {
@@ -308,7 +339,7 @@ async function quotaOf(
   ledger: Ledger,
   hours: QuotaHours,
   fills: Fills,
-  { userId, hourlyLimit }: { readonly userId: string; readonly hourlyLimit: number },
+  { userId, hourlyLimit }: LimitedUser,
 ): Promise<QuotaState> {
   try {
     const known = await ledger.look(userId);
@@ -316,13 +347,13 @@ async function quotaOf(
     const hour = known ?? (await ledger.look(userId));
     if (hour !== null) return quotaState(hourlyLimit, usedUnits(hour), hour.windowStartSeconds);
   } catch (error) {
-    if (!(error instanceof StoreAway)) throw error;
+    ignoreIfAway(error);
   }
   const { used, windowStartSeconds } = await guarded(hours.present(userId));
   return quotaState(hourlyLimit, used, windowStartSeconds);
 }
 
 function unavailable(error: unknown): never {
-  if (!(error instanceof StoreAway)) throw error;
+  ignoreIfAway(error);
   throw new Unavailable('nodesNotReached', { cause: error });
 }

@@ -1,10 +1,10 @@
 // Whose key it is: remembered in this process for some seconds, and looked up in Postgres, in batches, few at once, or in the ledger while Postgres is away; and how the
 // ledger is filled with what Postgres has, one step for each key at a time, never with what is older than a change.
-import { type KeyScope, limitOf, type Plans, rulesOf } from '../config/plans.js';
+import { type Allowance, type KeyLimits, limitOf, type Plans, rulesOf } from '../config/plans.js';
 import { Unavailable } from '../errors.js';
 import { recentTable, USUAL } from '../recent-table.js';
-import type { Queries } from '../store/postgres.js';
-import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
+import type { Fragment, Queries } from '../store/postgres.js';
+import { guarded, ignoreIfAway, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { later, within } from '../waiting/within.js';
 import {
   type KeyLoader,
@@ -27,12 +27,6 @@ interface KeyOwnerParts {
 }
 
 export type KeyOwners = ReturnType<typeof createKeyOwners>;
-
-interface Agreed {
-  readonly record: KeyRecord;
-  /** False: Postgres could not be asked. */
-  readonly isFilled: boolean;
-}
 
 /** After this Postgres is asked again, for what other processes did to the key or its plan without the ledger. */
 const FRESH_MS = 15_000;
@@ -63,7 +57,7 @@ export function createKeyOwners(parts: KeyOwnerParts) {
       }
       // A plan or a key that was changed without the ledger (sluice user set-plan).
       if (record.hourlyLimit !== old.hourlyLimit || record.rules?.text !== old.rules?.text)
-        await fills.key(keyHash, record).catch(rethrowUnlessAway);
+        await fills.key(keyHash, record).catch(ignoreIfAway);
       return verified(keyHash, record, old.sentAtMs);
     } catch (error) {
       // Postgres can't be asked now. A known key is served without it until it answers. (For an unknown key, the same failure is a 503.)
@@ -102,12 +96,13 @@ export function createKeyOwners(parts: KeyOwnerParts) {
      * PLANS, a restored backup), or the ledger knows of a change and this process doesn't. Postgres is asked again, and both take that over.
      * Without Postgres the ledger's word counts, until the key is looked up again. Null: Postgres says that the key has ended.
      */
-    async agreed(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<Agreed | null> {
+    async agreed(keyHash: string, owner: KeyRecord, ledgerLimit: number) {
       const filled = await fills.key(keyHash, owner).catch(() => 'unknown' as const);
       if (filled === null) return null;
       const record = filled === 'unknown' ? { ...owner, hourlyLimit: ledgerLimit } : filled;
       const known = owners.get(keyHash);
       if (known !== undefined) remember(keyHash, record, known.verifiedAtMs, known.sentAtMs);
+      // False: Postgres could not be asked.
       return { record, isFilled: filled !== 'unknown' };
     },
     forget: (keyHash: string): void => void owners.delete(keyHash),
@@ -139,10 +134,6 @@ function createKnownOwners({ ledger, clock, onProblem }: KeyOwnerParts) {
     rememberForNow: (keyHash: string, record: KeyRecord, sentAtMs: number): RememberedKey =>
       remember(keyHash, record, clock() - FRESH_MS + REFRESH_RETRY_MS, sentAtMs),
   };
-}
-
-function rethrowUnlessAway(error: unknown): void {
-  if (!(error instanceof StoreAway)) throw error;
 }
 
 interface FillParts {
@@ -266,18 +257,16 @@ export function createLookups(
  * Its records live for little more than one (RECORD_SECONDS).
  */
 export async function recentRevocations(sql: Queries): Promise<{ userId: string; keyHash: string }[]> {
-  const rows = await sql<{ user_id: string; hash: string }[]>`
-    SELECT user_id, encode(hash, 'hex') AS hash FROM api_keys WHERE revoked_at > now() - interval '2 days'
+  return await sql<{ userId: string; keyHash: string }[]>`
+    SELECT user_id AS "userId", encode(hash, 'hex') AS "keyHash" FROM api_keys WHERE revoked_at > now() - interval '2 days'
     ORDER BY revoked_at DESC`;
-  return rows.map(({ user_id, hash }) => ({ userId: user_id, keyHash: hash }));
 }
 
 /** What live keys may, of those for which that was changed in the last two days: for a ledger that was away and may not know of it. */
 export async function recentRules(sql: Queries): Promise<{ userId: string; key: LedgerKey }[]> {
-  const rows = await sql<(LookedUp & { hash: string })[]>`
-    SELECT encode(hash, 'hex') AS hash, user_id, id, extract(epoch FROM expires)::bigint AS expires, own_limit AS key_limit, scopes
-    FROM api_keys WHERE rules_changed_at > now() - interval '2 days' AND revoked_at IS NULL`;
-  return rows.map((row) => ({ userId: row.user_id, key: { hash: row.hash, keyId: row.id, rules: rulesIn(row) } }));
+  const rows = await sql<LookedUpKey[]>`
+    SELECT ${keyColumns(sql)} FROM api_keys k WHERE rules_changed_at > now() - interval '2 days' AND revoked_at IS NULL`;
+  return rows.map(({ userId, hash, keyId, ...limits }) => ({ userId, key: { hash, keyId, rules: rulesOf(limits) } }));
 }
 
 /** The hashes of those live keys that were used or made last: whose owners are likely to ask first. */
@@ -288,37 +277,27 @@ export async function recentKeys(sql: Queries, count: number): Promise<readonly 
   return rows.map(({ hash }) => hash);
 }
 
-interface LookedUp {
+interface LookedUpKey extends KeyOwner, KeyLimits {
   readonly hash: string;
-  readonly user_id: string;
-  readonly id: string;
-  readonly plan: string;
-  readonly own_limit: number | null;
-  readonly is_suspended: boolean;
-  readonly expires: string | null;
-  readonly key_limit: number | null;
-  readonly scopes: readonly KeyScope[];
 }
+
+const keyColumns = (sql: Queries): Fragment =>
+  sql`encode(k.hash, 'hex') AS hash, k.user_id AS "userId", k.id AS "keyId",
+    floor(extract(epoch FROM k.expires))::float8 AS "expiresAtSeconds", k.own_limit AS "hourlyLimit", k.scopes`;
 
 /** Looks live keys up for the admission store, in one statement. A key whose time is over isn't a live one. */
 export function createKeyLoader(sql: Queries, plans: Plans): KeyLoader {
   return async (keyHashes) => {
-    const rows = await sql<LookedUp[]>`
-      SELECT encode(k.hash, 'hex') AS hash, k.user_id, k.id, u.plan, u.own_limit, u.suspended_at IS NOT NULL AS is_suspended,
-        extract(epoch FROM k.expires)::bigint AS expires, k.own_limit AS key_limit, k.scopes
+    const rows = await sql<(LookedUpKey & Allowance)[]>`
+      SELECT ${keyColumns(sql)}, u.plan, u.own_limit AS "ownLimit", u.suspended_at IS NOT NULL AS "isSuspended"
       FROM (SELECT decode(text, 'hex') AS hash FROM unnest(${[...keyHashes]}::text[]) AS text) asked
       JOIN api_keys k ON k.hash = asked.hash AND k.revoked_at IS NULL AND (k.expires IS NULL OR k.expires > now())
       JOIN users u ON u.id = k.user_id`;
     return new Map(
-      rows.map((row) => {
-        const { hash, user_id: userId, id: keyId, plan, own_limit: ownLimit, is_suspended: isSuspended } = row;
-        const hourlyLimit = limitOf(plans, { plan, ownLimit, isSuspended });
-        return [hash, { userId, keyId, hourlyLimit, rules: rulesIn(row) }];
-      }),
+      rows.map((row) => [
+        row.hash,
+        { userId: row.userId, keyId: row.keyId, hourlyLimit: limitOf(plans, row), rules: rulesOf(row) },
+      ]),
     );
   };
-}
-
-function rulesIn({ expires, key_limit: hourlyLimit, scopes }: Pick<LookedUp, 'expires' | 'key_limit' | 'scopes'>) {
-  return rulesOf({ expiresAtSeconds: expires === null ? null : Number(expires), hourlyLimit, scopes });
 }

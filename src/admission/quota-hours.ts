@@ -27,16 +27,6 @@ export interface RefusedHour {
 
 export type QuotaHours = ReturnType<typeof createQuotaHours>;
 
-interface HourRow {
-  readonly user_id: string;
-  readonly key_id: string | null;
-  readonly window_start: string;
-  readonly mirrored: number;
-  readonly returned: number;
-  readonly direct: number;
-  readonly direct_returned: number;
-}
-
 /** Hours that a unit can still be taken in or come back into. */
 const CURRENT_SECONDS = 7_200;
 /** A clock that is wrong by less, for a while, finds its hours. */
@@ -79,20 +69,20 @@ type HourPlaces = ReturnType<typeof createHourPlaces>;
 
 /** Hours of users and of keys: their tables, and how they are named there. */
 function createHourPlaces(sql: Sql) {
-  const counts = sql`window_start, mirrored, returned, direct, direct_returned`;
+  const counts = sql`window_start::float8 AS "windowStartSeconds", mirrored, returned, direct, direct_returned AS "directReturned"`;
   const ofUsers = {
-    ...{ table: sql`quota_hours`, columns: sql`user_id, NULL::uuid AS key_id, ${counts}` },
+    ...{ table: sql`quota_hours`, columns: sql`user_id AS "userId", ${counts}` },
     ...{ owners: sql`users`, ids: sql`o.id`, named: sql`user_id`, unique: sql`user_id` },
   };
   const ofKeys = {
-    ...{ table: sql`key_hours`, columns: sql`user_id, key_id, ${counts}` },
+    ...{ table: sql`key_hours`, columns: sql`user_id AS "userId", key_id AS "keyId", ${counts}` },
     ...{ owners: sql`api_keys`, ids: sql`o.id, o.user_id`, named: sql`key_id, user_id`, unique: sql`key_id` },
   };
   const thisHour = sql`floor(extract(epoch FROM now()))::bigint / 3600 * 3600`;
   const isCurrent = sql`window_start BETWEEN extract(epoch FROM now()) - ${CURRENT_SECONDS} AND extract(epoch FROM now()) + ${CURRENT_SECONDS}`;
 
-  /** The hours of a user or of a key: their table, and which of its rows they are. */
-  function hoursOf(userId: string, keyId: string | undefined): HourPlace {
+  /** The hours of a user or of a key: their table, and which of its rows they are. `first`: its row in this hour, for an INSERT. */
+  function hoursOf(userId: string, keyId: string | undefined) {
     if (keyId === undefined) {
       const owner = sql`SELECT id, ${thisHour} FROM users WHERE id = ${userId}`;
       return { ...ofUsers, isTheirs: sql`user_id = ${userId}`, first: sql`(user_id, window_start) ${owner}` };
@@ -109,19 +99,20 @@ function createHourReads(sql: Sql, { ofUsers, ofKeys, thisHour, isCurrent }: Hou
     /** The hours of the user next to the present one, and those of their keys. */
     async read(userId: string): Promise<QuotaHour[]> {
       const [hours, current] = await Promise.all([
-        sql<HourRow[]>`
+        sql<QuotaHour[]>`
           SELECT ${ofUsers.columns} FROM quota_hours WHERE user_id = ${userId}
           ORDER BY abs(window_start - extract(epoch FROM now())) LIMIT ${HOURS_KEPT}`,
-        sql<HourRow[]>`SELECT ${ofKeys.columns} FROM key_hours WHERE user_id = ${userId} AND ${isCurrent}`,
+        sql<QuotaHour[]>`SELECT ${ofKeys.columns} FROM key_hours WHERE user_id = ${userId} AND ${isCurrent}`,
       ]);
-      return [...hours, ...current].map(hourOf);
+      return [...hours, ...current];
     },
     /** This hour and those next to it of everybody who had units in them. */
     async current(): Promise<QuotaHour[]> {
-      const rows = await sql<HourRow[]>`
-        SELECT ${ofUsers.columns} FROM quota_hours WHERE ${isCurrent}
-        UNION ALL SELECT ${ofKeys.columns} FROM key_hours WHERE ${isCurrent}`;
-      return rows.map(hourOf);
+      const [hours, current] = await Promise.all([
+        sql<QuotaHour[]>`SELECT ${ofUsers.columns} FROM quota_hours WHERE ${isCurrent}`,
+        sql<QuotaHour[]>`SELECT ${ofKeys.columns} FROM key_hours WHERE ${isCurrent}`,
+      ]);
+      return [...hours, ...current];
     },
     /** What the user has used in this hour of Postgres's clock. */
     async present(userId: string): Promise<Pick<UsedHour, 'windowStartSeconds' | 'used'>> {
@@ -146,7 +137,7 @@ function createHourReads(sql: Sql, { ofUsers, ofKeys, thisHour, isCurrent }: Hou
 
 function createHourCounts(sql: Sql, { ofUsers, ofKeys, hoursOf, thisHour }: HourPlaces, isShared: boolean) {
   const mayCount = isShared ? sql`(SELECT postgres_counts())` : sql`true`;
-  const nowSeconds = sql`floor(extract(epoch FROM now()))::bigint AS now_seconds`;
+  const nowSeconds = sql`floor(extract(epoch FROM now()))::float8 AS "nowSeconds"`;
 
   return {
     /** Writes what the ledger counted, each hour once; returns the rows as they are now. */
@@ -163,7 +154,7 @@ function createHourCounts(sql: Sql, { ofUsers, ofKeys, hoursOf, thisHour }: Hour
           seen.filter(({ keyId }) => keyId !== undefined),
         ),
       ]);
-      return written.flat().map(hourOf);
+      return written.flat();
     },
     /**
      * Takes one unit of the user here, or of a key of theirs, by Postgres's clock; `seen` is what the ledger had counted as far as this node knows.
@@ -175,20 +166,22 @@ function createHourCounts(sql: Sql, { ofUsers, ofKeys, hoursOf, thisHour }: Hour
       const hour = sql`${isTheirs} AND window_start = ${thisHour}`;
       for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
         // Postgres judges the newest version of the row, under its lock: that is what makes it exact.
-        const [taken] = await sql<(HourRow & { now_seconds: string })[]>`
+        const [taken] = await sql<(QuotaHour & { nowSeconds: number })[]>`
           UPDATE ${table} SET direct = direct + 1, mirrored = ${mirrored}, returned = ${returned}
           WHERE ${hour} AND ${mayCount} AND ${mirrored} - ${returned} + direct - direct_returned < ${hourlyLimit}::integer
           RETURNING ${columns}, ${nowSeconds}`;
-        if (taken !== undefined) return { ...hourOf(taken), kind: 'taken', nowSeconds: Number(taken.now_seconds) };
+        if (taken !== undefined) return { ...taken, kind: 'taken' };
         const made = await sql`INSERT INTO ${table} ${first} ON CONFLICT DO NOTHING RETURNING user_id`;
         if (made.length > 0) continue;
-        const [full] = await sql<(HourRow & { now_seconds: string; may_count: boolean })[]>`
-          SELECT ${columns}, ${mirrored} AS mirrored, ${returned} AS returned, ${nowSeconds}, ${mayCount} AS may_count
+        const [full] = await sql<(QuotaHour & { nowSeconds: number; mayCount: boolean })[]>`
+          SELECT ${columns}, ${mirrored} AS mirrored, ${returned} AS returned, ${nowSeconds}, ${mayCount} AS "mayCount"
           FROM ${table} WHERE ${hour}`;
-        if (full?.may_count === false) throw new StoreAway(new Error('Redis counts'));
         // A unit may have come back, or the hour have ended, between the statements.
-        if (full === undefined || usedOf(hourOf(full)) < hourlyLimit) continue;
-        return { ...hourOf(full), kind: 'exhausted', nowSeconds: Number(full.now_seconds) };
+        if (full === undefined) continue;
+        const { mayCount: isItsTurn, ...found } = full;
+        if (!isItsTurn) throw new StoreAway(new Error('Redis counts'));
+        if (usedOf(found) < hourlyLimit) continue;
+        return { ...found, kind: 'exhausted' };
       }
       throw new Error('The hour could not be counted: its row came and went');
     },
@@ -204,9 +197,9 @@ function createHourCounts(sql: Sql, { ofUsers, ofKeys, hoursOf, thisHour }: Hour
           ? sql`direct_returned = least(direct, direct_returned + 1)`
           : sql`returned = least(mirrored, returned + 1)`;
       const { table, columns, isTheirs } = hoursOf(userId, keyId);
-      const [row] = await sql<HourRow[]>`
+      const [row] = await sql<QuotaHour[]>`
         UPDATE ${table} SET ${counted} WHERE ${isTheirs} AND window_start = ${windowStartSeconds} RETURNING ${columns}`;
-      return row === undefined ? null : hourOf(row);
+      return row ?? null;
     },
   };
 }
@@ -218,7 +211,7 @@ async function mirrorIn(
 ) {
   const rows = inOrder(seen);
   if (rows.length === 0) return [];
-  return await sql<HourRow[]>`
+  return await sql<QuotaHour[]>`
     INSERT INTO ${table} AS q (${named}, window_start, mirrored, returned)
     SELECT ${ids}, s.window_start, s.counted, s.returned
     FROM unnest(${rows.map(({ keyId, userId }) => keyId ?? userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
@@ -229,14 +222,6 @@ async function mirrorIn(
     ON CONFLICT (${unique}, window_start) DO UPDATE
       SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
     RETURNING ${columns}`;
-}
-
-interface HourPlace {
-  readonly table: Fragment;
-  readonly columns: Fragment;
-  readonly isTheirs: Fragment;
-  /** Its row in this hour, for an INSERT. */
-  readonly first: Fragment;
 }
 
 /** All nodes write in the same order: two of them must not wait for each other's rows. */
@@ -265,10 +250,4 @@ function raisedBy(sql: Sql, seen: Seen | null): { readonly mirrored: Fragment; r
     mirrored: sql`greatest(mirrored, CASE WHEN ${isSeen} THEN ${counted}::integer ELSE 0 END)`,
     returned: sql`greatest(returned, CASE WHEN ${isSeen} THEN ${returned}::integer ELSE 0 END)`,
   };
-}
-
-function hourOf({ user_id, key_id, window_start, mirrored, returned, direct, direct_returned }: HourRow): QuotaHour {
-  const windowStartSeconds = Number(window_start);
-  const hour = { userId: user_id, windowStartSeconds, mirrored, returned, direct, directReturned: direct_returned };
-  return key_id === null ? hour : { ...hour, keyId: key_id };
 }

@@ -1,7 +1,7 @@
 // What this process copies to Postgres: counts every second, sooner when a unit came back or few are left, since there the count goes on while the ledger is away, or starts from
 // when it lost its own; of scans that were refused every few seconds.
 import { recentTable, USUAL } from '../recent-table.js';
-import { StoreAway } from '../store/store-error.js';
+import { ignoreIfAway } from '../store/store-error.js';
 import { createRounds } from '../waiting/limiter.js';
 import type { Count, QuotaHour } from './admission.js';
 import type { QuotaHours, RefusedHour, Seen } from './quota-hours.js';
@@ -141,10 +141,6 @@ function onceEach(all: Iterable<Seen>): Seen[] {
     else raise(known, seen.counted, seen.returned);
   }
   return [...hours.values()];
-}
-
-function ignoreIfAway(error: unknown): void {
-  if (!(error instanceof StoreAway)) throw error;
 }
 
 /** What a process that is killed forgets. */

@@ -21,20 +21,6 @@ export interface TurnParts {
   readonly onProblem: (message: string) => void;
 }
 
-export interface LedgerTurns {
-  /** The ledger, which is away for this process when Redis is, and when Postgres counts for all. */
-  readonly ledger: Ledger;
-  /** To be asked when the ledger is away. True: Postgres counts now. False: the ledger is to be asked again. Throws Failure `unavailable` when nobody counts. */
-  isPostgres(): Promise<boolean>;
-  /**
-   * To be awaited before this process uses a Redis again that it had lost. Redis may have lost counts meanwhile; those of the last second are on
-   * their way to Postgres.
-   */
-  returning(): Promise<void>;
-  problem(): string | null;
-  stop(): void;
-}
-
 /** Three of these are in a lease: one answer may be late. */
 const ASK_MS = 300;
 /** Redis may be used for so long after Postgres was asked whether it counts. */
@@ -201,7 +187,9 @@ function shared(
   );
 }
 
-export function createTurns(parts: TurnParts): LedgerTurns {
+export type LedgerTurns = ReturnType<typeof createTurns>;
+
+export function createTurns(parts: TurnParts) {
   const { ledger, problem } = parts;
   let isReturning = false;
   let usedAtMs = Number.NEGATIVE_INFINITY;
@@ -247,22 +235,28 @@ export function createTurns(parts: TurnParts): LedgerTurns {
   void lease.ask();
 
   return {
+    /** The ledger, which is away for this process when Redis is, and when Postgres counts for all. */
     ledger: {
       ...ledger,
       take: (userId, keyHash) => use(() => ledger.take(userId, keyHash)),
       look: (userId) => use(() => ledger.look(userId)),
-    },
+    } satisfies Ledger,
+    /** To be asked when the ledger is away. True: Postgres counts now. False: the ledger is to be asked again. Throws Failure `unavailable` when nobody counts. */
     isPostgres: oneAtATime(decide),
-    async returning() {
+    /**
+     * To be awaited before this process uses a Redis again that it had lost. Redis may have lost counts meanwhile; those of the last second are on
+     * their way to Postgres.
+     */
+    async returning(): Promise<void> {
       isReturning = true;
       lease.end();
       await sleep(LEFT_MS, undefined, { ref: false }).finally(() => {
         isReturning = false;
       });
     },
-    problem: () =>
+    problem: (): string | null =>
       problem() ?? (lease.told().awayMs > 0 ? 'Postgres counts: another process cannot reach Redis' : null),
-    stop: () => clearInterval(timer),
+    stop: (): void => clearInterval(timer),
   };
 }
 

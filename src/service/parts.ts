@@ -1,5 +1,5 @@
 // What parts of the service have of each other; and how they are started one after the other, and stop in the reverse order: each says how where it starts.
-import type { AdmissionStore } from '../admission/admission.js';
+import type { AdmissionStore } from '../admission/admissions.js';
 import type { FindKey } from '../admission/key-owners.js';
 import type { Engine } from '../engine/engine.js';
 import type { Standing } from '../engine/folders.js';

@@ -1,8 +1,8 @@
 // The stores of the service: Postgres or the embedded one, and admission over Redis or in this process.
 import { randomUUID } from 'node:crypto';
 import { limitOfUser } from '../account/users.js';
-import type { AdmissionStore, Ledger } from '../admission/admission.js';
-import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
+import type { Ledger } from '../admission/admission.js';
+import { type AdmissionParts, type AdmissionStore, createAdmissions } from '../admission/admissions.js';
 import {
   createKeyLoader,
   createLookups,

@@ -24,6 +24,11 @@ export class StoreAway extends Error {
   }
 }
 
+/** For work that may be left undone while the store is away. */
+export function ignoreIfAway(error: unknown): void {
+  if (!(error instanceof StoreAway)) throw error;
+}
+
 /** A Postgres that takes longer than this for one question is down for us. */
 export const STORE_ANSWER_MS = 5_000;
 

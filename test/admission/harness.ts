@@ -1,6 +1,7 @@
 // What the suites of admission share: users and keys of a test's own, nodes at a ledger, and each kind of ledger in turn.
 import t, { type Test } from 'tap';
-import type { Admission, AdmissionStore, KeyRecord, Ledger } from '../../src/admission/admission.js';
+import type { Admission, KeyRecord, Ledger } from '../../src/admission/admission.js';
+import type { AdmissionStore } from '../../src/admission/admissions.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { openRedis } from '../../src/store/redis/redis.js';
 import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';

@@ -1,8 +1,7 @@
 // A node of the service as Redis sees it: its own connections to a Redis and a Postgres that it shares with others, and one user's key.
 import type { Test } from 'tap';
 import { createKey } from '../../src/account/keys.js';
-import type { AdmissionStore } from '../../src/admission/admission.js';
-import { createAdmissions } from '../../src/admission/admissions.js';
+import { type AdmissionStore, createAdmissions } from '../../src/admission/admissions.js';
 import { createKeyLoader, createLookups } from '../../src/admission/key-owners.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';

@@ -1,5 +1,5 @@
 // Scans accepted scans: a few at a time, the accounts in turn, and again when the service could not, until there is a verdict or it gives up.
-import type { AdmissionStore } from '../../admission/admission.js';
+import type { AdmissionStore } from '../../admission/admissions.js';
 import { codeOf, messageOfError } from '../../error-text.js';
 import { Failure, Unavailable } from '../../errors.js';
 import type { PendingScan as Accepted, PendingScans } from '../../history/pending-scans.js';
