@@ -73,15 +73,7 @@ export async function lockDataDirectory(
   };
 }
 
-type Lock = HeldLock | { readonly locked: false; readonly owner: number };
-
-interface HeldLock {
-  readonly locked: true;
-  readonly path: string;
-  readonly release: Release;
-}
-
-async function lockOrThrow(dataDirectory: string): Promise<HeldLock> {
+async function lockOrThrow(dataDirectory: string) {
   for (let attempt = 1; ; attempt += 1) {
     const lock = await tryLock(dataDirectory, randomBytes(8).toString('hex'));
     if (lock.locked) return lock;
@@ -93,7 +85,7 @@ async function lockOrThrow(dataDirectory: string): Promise<HeldLock> {
 }
 
 /** Tries once. The suffix is letters and digits that no other claim has ever had. Throws a StoreError when it can't tell. */
-export async function tryLock(directory: string, suffix: string): Promise<Lock> {
+export async function tryLock(directory: string, suffix: string) {
   const folder = join(directory, LOCK_FOLDER);
   makeFolder(folder);
   chmodSync(folder, 0o700);
@@ -106,9 +98,9 @@ export async function tryLock(directory: string, suffix: string): Promise<Lock> 
     await release();
     throw error;
   }
-  if (owner === null) return { locked: true, path: join(folder, mine), release };
+  if (owner === null) return { locked: true, path: join(folder, mine), release } as const;
   await release();
-  return { locked: false, owner };
+  return { locked: false, owner } as const;
 }
 
 /** Claims first and looks second: of two starters at least the later one sees the other, so there are never two owners. */

@@ -21,7 +21,6 @@ import {
   type PostgresConnections,
   type Queries,
   type Sql,
-  type SqlOf,
 } from './queries.js';
 import { guarded, StoreError } from './store-error.js';
 
@@ -43,22 +42,6 @@ export type PostgresTarget = (
 
 type MigrationLog = Pick<Log, 'info' | 'warn'>;
 
-/** All of them share the same few connections. */
-export interface Postgres {
-  /** For work that nobody waits for with a request, and that has deadlines of its own. */
-  readonly sql: Sql;
-  /** For requests, fair between accounts: what Postgres doesn't answer within five seconds is Failure('unavailable'). */
-  readonly requests: SqlOf;
-  /** For admission, which scans wait for: goes before all others, and one connection is always left for it. */
-  readonly admission: Sql;
-  /** For pages of the history, which may take seconds, fair between accounts: they never have more than a part of the connections. */
-  readonly pages: SqlOf;
-  /** Resolves when Postgres answers, rejects when it doesn't within two seconds. All who ask within a second share one answer. */
-  ping(): Promise<void>;
-  /** Lets running queries end for a moment, then closes every connection. */
-  close(): Promise<void>;
-}
-
 /** Connections of one process; Postgres has 100 of them by default. */
 const CONNECTIONS = 10;
 const CONNECT_TIMEOUT_SECONDS = 10;
@@ -78,8 +61,10 @@ const BEHIND_WAIT_MS = 60_000;
 
 const ENCODING = 'UTF8';
 
+export type Postgres = Awaited<ReturnType<typeof openPostgres>>;
+
 /** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
-export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
+export async function openPostgres(target: PostgresTarget) {
   const { open, prepareNothing, size, place, release } = connect(target);
   const connections = createConnections({
     ...{ open, size, onRefused: tellOfRefused(target.log) },
@@ -121,10 +106,11 @@ function tellOfRefused(log: MigrationLog | undefined): (error: unknown, left: nu
 type HandedOut = Omit<ReturnType<typeof connect>, 'open' | 'prepareNothing'> &
   Pick<PostgresTarget, 'mayBeEmpty' | 'version' | 'restores' | 'log'> & { readonly template: Driver };
 
+/** All that it returns share the same few connections. */
 async function handOut(
   connections: PostgresConnections,
   { template, size, place, release, mayBeEmpty = true, version, restores = false, log }: HandedOut,
-): Promise<Postgres> {
+) {
   // One connection is always left for what comes first, and requests leave another one for what comes after them.
   const spare = 1;
   const urgent = createSql(template, connections.lane({ running: size, spare: 0, waiting: OTHERS_WAITING }));
@@ -147,14 +133,20 @@ async function handOut(
   }
   await migrate(createSql(template, patient), { upTo: version, log });
   return {
+    /** For work that nobody waits for with a request, and that has deadlines of its own. */
     sql: createSql(template, behind),
-    requests: (who) => createSql(template, requests, who, guarded),
+    /** For requests, fair between accounts: what Postgres doesn't answer within five seconds is Failure('unavailable'). */
+    requests: (who: string): Sql => createSql(template, requests, who, guarded),
+    /** For admission, which scans wait for: goes before all others, and one connection is always left for it. */
     admission: urgent,
-    pages: (who) => createSql(template, pages, who),
+    /** For pages of the history, which may take seconds, fair between accounts: they never have more than a part of the connections. */
+    pages: (who: string): Sql => createSql(template, pages, who),
+    /** Resolves when Postgres answers, rejects when it doesn't within two seconds. All who ask within a second share one answer. */
     ping: sharedFor(PING_SHARED_MS, async () => {
       await within(urgent`SELECT 1`, PING_TIMEOUT_MS);
     }),
-    async close() {
+    /** Lets running queries end for a moment, then closes every connection. */
+    async close(): Promise<void> {
       await connections.close(CLOSE_TIMEOUT_SECONDS);
       release();
     },

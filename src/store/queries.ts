@@ -21,16 +21,6 @@ export type Driver = postgres.Sql;
 /** Makes a driver that connects when it is first used; it tells each time when its connection has ended. */
 export type OpenDriver = (onLoss: () => void) => Driver;
 
-export interface Lent {
-  readonly driver: Driver;
-  /** How often its connection has ended: a transaction whose number changes is gone. */
-  readonly losses: number;
-  /** Waits for a query; one that hangs takes the connection with it. */
-  answerOf<T>(query: PromiseLike<T>): Promise<T>;
-  /** Nobody gets this connection any more: what it is in the middle of is uncertain. */
-  discard(): void;
-}
-
 interface LaneLimits extends Partial<TurnLimits> {
   /** Connections that the lane may have at one time. */
   readonly running: number;
@@ -227,16 +217,20 @@ function mayStay({ isDiscarded, openedAt }: OpenConnection): boolean {
   return !isDiscarded && performance.now() - openedAt < LIFETIME_MS;
 }
 
-function lend(connection: OpenConnection, hangMs: number): Lent {
+type Lent = ReturnType<typeof lend>;
+
+function lend(connection: OpenConnection, hangMs: number) {
   const discard = (): void => {
     connection.isDiscarded = true;
   };
   return {
     driver: connection.driver,
-    get losses() {
+    /** How often its connection has ended: a transaction whose number changes is gone. */
+    get losses(): number {
       return connection.losses;
     },
-    async answerOf(query) {
+    /** Waits for a query; one that hangs takes the connection with it. */
+    async answerOf<T>(query: PromiseLike<T>): Promise<T> {
       if (connection.isDiscarded) throw new ConnectionLost('The connection was given up');
       let isAnswered = false;
       // The driver sends a query when its `then` is called.
@@ -254,6 +248,7 @@ function lend(connection: OpenConnection, hangMs: number): Lent {
         if (!isAnswered) discard();
       }
     },
+    /** Nobody gets this connection any more: what it is in the middle of is uncertain. */
     discard,
   };
 }

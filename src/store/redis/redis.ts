@@ -260,20 +260,7 @@ function slotOf(tag: string): number {
   return crc % SLOTS;
 }
 
-export interface RedisCommands {
-  /** Runs a script over one key. Throws StoreAway, at once while Redis is known to be away. */
-  run(script: Script, key: string, ...args: (string | number)[]): Promise<unknown>;
-  /** Scripts that are run within `send` travel together. */
-  together(send: () => void): void;
-  get(key: string): Promise<string | null>;
-  set(key: string, value: string, seconds: number): Promise<void>;
-}
-
-export interface RedisConnection extends RedisCommands {
-  /** Null: it answers. Otherwise since when and why not, without addresses or secrets. */
-  problem(): string | null;
-  close(): void;
-}
+export type RedisCommands = ReturnType<typeof commandsOf>;
 
 interface RedisSettings {
   readonly url: string;
@@ -299,7 +286,7 @@ const STEADY_MS = 60_000;
 /** And not longer than this: Postgres serves meanwhile, and the log gets a line or two each time. */
 const REST_MAX_MS = 10_000;
 
-export async function openRedis(settings: RedisSettings): Promise<RedisConnection> {
+export async function openRedis(settings: RedisSettings) {
   const { url, onProblem, answerMs = ANSWER_MS } = settings;
   const client = clientOf(url);
   const link = createLink(client, { ...settings, answerMs });
@@ -311,8 +298,9 @@ export async function openRedis(settings: RedisSettings): Promise<RedisConnectio
   if (atStart !== null) onProblem(`${atStart}; keys and quota are served from Postgres until it answers`);
   return {
     ...commandsOf(client, link.attempt, onProblem),
+    /** Null: it answers. Otherwise since when and why not, without addresses or secrets. */
     problem: link.problem,
-    close() {
+    close(): void {
       link.close();
       client.disconnect();
     },
@@ -411,7 +399,7 @@ function commandsOf(
   client: Client,
   attempt: <T>(command: () => Promise<T>) => Promise<T>,
   onProblem: (message: string) => void,
-): RedisCommands {
+) {
   /** Whoever has put something else under one of our names: Postgres has what was there, and nothing of a script was run. */
   async function withoutForeign<T>(type: Script['type'], key: string, command: () => Promise<T>): Promise<T> {
     try {
@@ -426,10 +414,12 @@ function commandsOf(
   }
 
   return {
-    run: (script, key, ...args) =>
+    /** Runs a script over one key. Throws StoreAway, at once while Redis is known to be away. */
+    run: (script: Script, key: string, ...args: (string | number)[]): Promise<unknown> =>
       attempt(() => withoutForeign(script.type, key, () => runScript(client, script, key, args))),
-    together: (send) => inOneWrite(client, send),
-    get: (key) => attempt(() => withoutForeign('string', key, () => getValue(client, key))),
-    set: (key, value, seconds) => attempt(() => setValue(client, key, value, seconds)),
+    /** Scripts that are run within `send` travel together. */
+    together: (send: () => void): void => inOneWrite(client, send),
+    get: (key: string) => attempt(() => withoutForeign('string', key, () => getValue(client, key))),
+    set: (key: string, value: string, seconds: number) => attempt(() => setValue(client, key, value, seconds)),
   };
 }
