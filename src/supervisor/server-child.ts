@@ -150,21 +150,8 @@ function neverStarted(): ServerProcess {
   };
 }
 
-/** Null: the system refuses it. */
-function trySpawn(options: ServerProcessOptions): ReturnType<typeof spawnServer> | null {
-  try {
-    return spawnServer(options);
-  } catch (error) {
-    options.log.error({ err: error, reason: messageOfError(error) }, 'server process');
-    return null;
-  }
-}
-
-/** `inFlight`: its own descriptor of it. */
-function spawnServer({ listener, places, inFlight, ...options }: ServerProcessOptions): {
-  child: ChildProcess;
-  inFlight: number | null;
-} {
+/** Null: the system refuses it. `inFlight`: its own descriptor of it. */
+function trySpawn({ listener, places, inFlight, log, ...options }: ServerProcessOptions) {
   const given = [
     ...(listener === null ? [] : [listener]),
     ...places.values(),
@@ -172,8 +159,13 @@ function spawnServer({ listener, places, inFlight, ...options }: ServerProcessOp
   ];
   const stdio: StdioOptions = ['inherit', 'inherit', 'inherit', 'ipc', ...given];
   const env = { ...process.env, ...options.environment };
-  const child = startWaiting(() => spawn(options.command, options.arguments, { env, stdio }));
-  return { child, inFlight: inFlight === null ? null : stdio.length - 1 };
+  try {
+    const child = startWaiting(() => spawn(options.command, options.arguments, { env, stdio }));
+    return { child, inFlight: inFlight === null ? null : stdio.length - 1 };
+  } catch (error) {
+    log.error({ err: error, reason: messageOfError(error) }, 'server process');
+    return null;
+  }
 }
 
 /** What the process has said, for those who wait for it. */

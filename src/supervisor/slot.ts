@@ -1,7 +1,7 @@
 // One place for a server process: kept filled, with back-off after crashes, and its process replaced without a gap.
 import type { Log } from '../log.js';
 import { createClock, later, pause } from '../waiting/within.js';
-import { type Order, READY_MESSAGE, type Report } from './channel.js';
+import { type Order, READY_MESSAGE, type Report, type StartOrder } from './channel.js';
 import { type End, EXIT_OS_ERROR, fieldsOf, type ServerProcess } from './server-child.js';
 
 /** sysexits.h EX_UNAVAILABLE: the server can't start here (port in use, data directory locked). Final before the first ready. */
@@ -97,13 +97,23 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
   };
 }
 
-/** `isRequested`: it has ended because it lacked memory. Says so, and returns milliseconds. */
+/**
+ * Called after each end of a process; says so, and returns the wait before the next start, in milliseconds. `isRequested`: it has ended because it lacked
+ * memory.
+ */
 function createRestarts({ backOff, killOf, log }: Pick<SlotOptions, 'backOff' | 'log'> & { killOf: KillOf }) {
-  const delayAfter = createDelays(backOff);
+  const { firstMs, limitMs, servedLimitMs, healthyMs } = backOff;
+  let failures = 0;
 
   return (end: End, isRequested: boolean): number => {
+    const { servedForMs } = end;
     const kill = killOf(end);
-    const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || kill !== 'of somebody' });
+    // There was no room for it: it would soon be so again.
+    const lackedMemory = isRequested || kill !== 'of somebody';
+    if (servedForMs !== null && servedForMs >= healthyMs) failures = 0;
+    const most = servedForMs === null || lackedMemory ? limitMs : Math.min(servedLimitMs, limitMs);
+    const delayMs = failures === 0 ? 0 : Math.min(most, firstMs * 2 ** (failures - 1));
+    failures += 1;
     const why = kill === 'of the kernel' ? { ...MEMORY_RAN_OUT, todo: MORE_MEMORY } : {};
     if (isRequested) log.warn({ delayMs }, 'starting again after a lack of memory');
     else log.error({ ...fieldsOf(end), ...why, delayMs }, 'server ended, restarting');
@@ -181,31 +191,8 @@ export interface BackOff {
   readonly healthyMs: number;
 }
 
-interface Life {
-  /** Since its first load of signatures ended; null: it never did. */
-  readonly servedForMs: number | null;
-  /** There was no room for it: it would soon be so again. */
-  readonly lackedMemory: boolean;
-}
-
-/** Called after each end of a process; returns the wait before the next start, in milliseconds. */
-function createDelays({ firstMs, limitMs, servedLimitMs, healthyMs }: BackOff): (life: Life) => number {
-  let failures = 0;
-  return ({ servedForMs, lackedMemory }) => {
-    if (servedForMs !== null && servedForMs >= healthyMs) failures = 0;
-    const most = servedForMs === null || lackedMemory ? limitMs : Math.min(servedLimitMs, limitMs);
-    const delayMs = failures === 0 ? 0 : Math.min(most, firstMs * 2 ** (failures - 1));
-    failures += 1;
-    return delayMs;
-  };
-}
-
-export interface Beginning {
-  /** Another one is still there: prepare everything and wait for the order to serve. */
-  readonly takesOver: boolean;
-  /** Whether a stand-in engine may take over. */
-  readonly mayStandIn: boolean;
-}
+/** `takesOver`: another one is still there. */
+export type Beginning = Required<Pick<StartOrder, 'takesOver' | 'mayStandIn'>>;
 
 export type StartProcess = (
   beginning: Beginning,
