@@ -12,7 +12,7 @@ import type { OutboxLook } from '../webhooks/deliveries.js';
 import type { Outbox } from '../webhooks/sender.js';
 import { problemOf } from './endpoints.js';
 import type { Parts } from './parts.js';
-import { Figures, RequestMetrics, type Sample, ScanMetrics } from './scan-metrics.js';
+import { counter, flag, gauge, RequestMetrics, register, type Sample, ScanMetrics } from './scan-metrics.js';
 
 export type MetricsParts = Pick<
   Parts,
@@ -33,16 +33,16 @@ const LAG_EVERY_MS = 100;
 export function createMetrics(parts: MetricsParts) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sluice_', eventLoopMonitoringPrecision: LAG_EVERY_MS });
-  const { figures, ...counts } = createCounts(registry);
+  const counts = createCounts(registry);
   const own = { epoch: 0, scans: 0 };
-  addPool(figures, parts.pool);
-  addMemory(figures, 'upload', parts.memories.uploads);
-  addMemory(figures, 'download', parts.memories.downloads);
-  addCache(figures, parts.cache);
-  addJournal(figures, parts.history);
-  addStores(figures, parts);
-  addSignatures(figures, parts);
-  addGates(figures, parts.signatures, own);
+  addPool(registry, parts.pool);
+  addMemory(registry, 'upload', parts.memories.uploads);
+  addMemory(registry, 'download', parts.memories.downloads);
+  addCache(registry, parts.cache);
+  addJournal(registry, parts.history);
+  addStores(registry, parts);
+  addSignatures(registry, parts);
+  addGates(registry, parts.signatures, own);
   return {
     contentType: registry.contentType,
     ...counts,
@@ -50,8 +50,8 @@ export function createMetrics(parts: MetricsParts) {
     leaveOut: (epoch: number, scans: number) => Object.assign(own, { epoch, scans }),
     /** What is not there yet when the first scans are counted. */
     follow(followed: FollowedParts): void {
-      addAccepted(figures, followed.accepted);
-      addOutbox(figures, followed);
+      addAccepted(registry, followed.accepted);
+      addOutbox(registry, followed);
     },
     render: () => registry.metrics(),
   };
@@ -59,255 +59,230 @@ export function createMetrics(parts: MetricsParts) {
 
 /** What is counted as it happens. */
 export function createCounts(registry: Registry) {
-  const figures = new Figures(registry);
-  const scans = new ScanMetrics(figures);
+  const scans = new ScanMetrics(registry);
   return {
-    figures,
     ended: scans.ended,
     /** A scan was refused before its admission, since too many wait. */
     refused: scans.refused,
     /** A scan by a protocol beside HTTP was not admitted. */
     turnedAway: scans.turnedAway,
     /** Of HTTP. Status null: the client went away before its answer was out. */
-    answered: new RequestMetrics(figures).answered,
+    answered: new RequestMetrics(registry).answered,
   };
 }
 
-function addStores(figures: Figures, { admission, postgres }: MetricsParts): void {
-  figures.flag(
-    'sluice_admission_degraded',
-    '1: Redis is away, and keys and quota are served from Postgres.',
-    () => admission.problem() !== null,
-  );
-  // As /readyz does.
-  figures.gauge('sluice_store_up', '1: the database has just answered; 0: it has not.', async () =>
-    Number((await problemOf(postgres)) === null),
-  );
+function addStores(registry: Registry, { admission, postgres }: MetricsParts): void {
+  register(registry, {
+    sluice_admission_degraded: flag(
+      '1: Redis is away, and keys and quota are served from Postgres.',
+      () => admission.problem() !== null,
+    ),
+    // As /readyz does.
+    sluice_store_up: gauge('1: the database has just answered; 0: it has not.', async () =>
+      Number((await problemOf(postgres)) === null),
+    ),
+  });
 }
 
-function addAccepted(figures: Figures, state: FollowedParts['accepted']): void {
-  figures.gauge(
-    'sluice_accepted_scans',
-    'Scans that this process has accepted with 202, and whose verdict is not in the database yet.',
-    () => state().waiting,
-  );
-  figures.gauge(
-    'sluice_accepted_bytes',
-    'Room on the disk of the contents of accepted scans; ASYNC_STORE_MB at most.',
-    () => state().bytes,
-  );
-  figures.gauge(
-    'sluice_accepted_oldest_seconds',
-    'Age of the oldest of the accepted scans; 0: there is none.',
-    () => state().oldestAgeMs / 1000,
-  );
+function addAccepted(registry: Registry, state: FollowedParts['accepted']): void {
+  register(registry, {
+    sluice_accepted_scans: gauge(
+      'Scans that this process has accepted with 202, and whose verdict is not in the database yet.',
+      () => state().waiting,
+    ),
+    sluice_accepted_bytes: gauge(
+      'Room on the disk of the contents of accepted scans; ASYNC_STORE_MB at most.',
+      () => state().bytes,
+    ),
+    sluice_accepted_oldest_seconds: gauge(
+      'Age of the oldest of the accepted scans; 0: there is none.',
+      () => state().oldestAgeMs / 1000,
+    ),
+  });
 }
 
 /** Of all nodes, in the database: without its answer they are absent. */
-function addOutbox(figures: Figures, { outbox, attempts }: FollowedParts): void {
-  figures.gauge(
-    'sluice_webhook_deliveries_waiting',
-    'Deliveries of webhooks that wait, of all nodes, those for receivers that fail included; absent while the database does not answer.',
-    async () => (await outbox())?.waiting ?? null,
-  );
-  figures.gauge(
-    'sluice_webhook_overdue_seconds',
-    'How long the oldest delivery is due whose receiver takes what it is sent; absent while the database does not answer.',
-    async () => {
-      const state = await outbox();
-      return state === null ? null : state.overdueMs / 1000;
-    },
-  );
-  figures.counter(
-    'sluice_webhook_attempts_total',
-    'Attempts of this process to deliver, by outcome: delivered, failed (there will be another one), or given_up.',
-    () => byOutcome({ delivered: attempts.delivered, failed: attempts.failed, given_up: attempts.givenUp }),
-  );
+function addOutbox(registry: Registry, { outbox, attempts }: FollowedParts): void {
+  register(registry, {
+    sluice_webhook_deliveries_waiting: gauge(
+      'Deliveries of webhooks that wait, of all nodes, those for receivers that fail included; absent while the database does not answer.',
+      async () => (await outbox())?.waiting ?? null,
+    ),
+    sluice_webhook_overdue_seconds: gauge(
+      'How long the oldest delivery is due whose receiver takes what it is sent; absent while the database does not answer.',
+      async () => {
+        const state = await outbox();
+        return state === null ? null : state.overdueMs / 1000;
+      },
+    ),
+    sluice_webhook_attempts_total: counter(
+      'Attempts of this process to deliver, by outcome: delivered, failed (there will be another one), or given_up.',
+      () => byOutcome({ delivered: attempts.delivered, failed: attempts.failed, given_up: attempts.givenUp }),
+    ),
+  });
 }
 
-function addPool(figures: Figures, pool: MetricsParts['pool']): void {
-  figures.gauge('sluice_scan_threads', 'Scan threads of the set, which is there always.', () => pool.threads);
-  figures.gauge(
-    'sluice_scan_threads_standing_in',
-    'Scan threads at scans beside the set: at content over 1 MB, and at scans that would wait behind long ones.',
-    () => pool.standIns,
-  );
-  figures.gauge('sluice_scans_running', 'Scans that a thread is at.', () => pool.running);
-  figures.gauge('sluice_scans_waiting', 'Scans that wait for a thread.', () => pool.waiting);
-  figures.gauge('sluice_accounts_waiting', 'Accounts with scans that wait for a thread.', () => pool.accountsWaiting);
-  figures.gauge(
-    'sluice_scan_threads_late',
-    'Scan threads that are not back from a scan long after its deadline.',
-    () => pool.late,
-  );
-  figures.gauge(
-    'sluice_scan_threads_hung',
-    'Scan threads that do not come back from a scan and were given up.',
-    () => pool.hung,
-  );
+function addPool(registry: Registry, pool: MetricsParts['pool']): void {
+  register(registry, {
+    sluice_scan_threads: gauge('Scan threads of the set, which is there always.', () => pool.threads),
+    sluice_scan_threads_standing_in: gauge(
+      'Scan threads at scans beside the set: at content over 1 MB, and at scans that would wait behind long ones.',
+      () => pool.standIns,
+    ),
+    sluice_scans_running: gauge('Scans that a thread is at.', () => pool.running),
+    sluice_scans_waiting: gauge('Scans that wait for a thread.', () => pool.waiting),
+    sluice_accounts_waiting: gauge('Accounts with scans that wait for a thread.', () => pool.accountsWaiting),
+    sluice_scan_threads_late: gauge(
+      'Scan threads that are not back from a scan long after its deadline.',
+      () => pool.late,
+    ),
+    sluice_scan_threads_hung: gauge(
+      'Scan threads that do not come back from a scan and were given up.',
+      () => pool.hung,
+    ),
+  });
 }
 
-function addCache(figures: Figures, cache: MetricsParts['cache']): void {
-  figures.gauge(
-    'sluice_verdict_cache_entries',
-    'Verdicts that are remembered: of a content, and once more for each account that had it scanned.',
-    () => cache?.entries ?? 0,
-  );
-  figures.gauge(
-    'sluice_verdict_cache_bytes',
-    'Memory of the verdicts that are remembered, about.',
-    () => cache?.sizeBytes ?? 0,
-  );
+function addCache(registry: Registry, cache: MetricsParts['cache']): void {
+  register(registry, {
+    sluice_verdict_cache_entries: gauge(
+      'Verdicts that are remembered: of a content, and once more for each account that had it scanned.',
+      () => cache?.entries ?? 0,
+    ),
+    sluice_verdict_cache_bytes: gauge(
+      'Memory of the verdicts that are remembered, about.',
+      () => cache?.sizeBytes ?? 0,
+    ),
+  });
 }
 
-function addJournal(figures: Figures, { state }: History): void {
-  figures.gauge('sluice_journal_rows', 'Rows of the history that wait for the database.', () => state().rows);
-  figures.gauge('sluice_journal_bytes', 'Bytes of the journal whose rows wait for the database.', () => state().bytes);
-  figures.gauge(
-    'sluice_journal_oldest_seconds',
-    'Age of the oldest row of the history that waits for the database, at most.',
-    () => state().oldestAgeMs / 1000,
-  );
-  figures.gauge(
-    'sluice_journal_damaged_files',
-    'Files of the journal that could not be read as a whole, put aside in journal/damaged.',
-    () => state().damagedFiles,
-  );
-  figures.flag(
-    'sluice_journal_refuses',
-    '1: scans are refused because they could not be recorded.',
-    () => state().problem !== null,
-  );
+function addJournal(registry: Registry, { state }: History): void {
+  register(registry, {
+    sluice_journal_rows: gauge('Rows of the history that wait for the database.', () => state().rows),
+    sluice_journal_bytes: gauge('Bytes of the journal whose rows wait for the database.', () => state().bytes),
+    sluice_journal_oldest_seconds: gauge(
+      'Age of the oldest row of the history that waits for the database, at most.',
+      () => state().oldestAgeMs / 1000,
+    ),
+    sluice_journal_damaged_files: gauge(
+      'Files of the journal that could not be read as a whole, put aside in journal/damaged.',
+      () => state().damagedFiles,
+    ),
+    sluice_journal_refuses: flag(
+      '1: scans are refused because they could not be recorded.',
+      () => state().problem !== null,
+    ),
+  });
 }
 
-function addMemory(figures: Figures, kind: 'upload' | 'download', memory: UploadMemory): void {
+function addMemory(registry: Registry, kind: 'upload' | 'download', memory: UploadMemory): void {
   const prefix = `sluice_${kind}_memory`;
   const most = `${kind.toUpperCase()}_MEMORY_MB at most.`;
-  figures.gauge(
-    `${prefix}_bytes`,
-    `Memory that ${kind}s have now, with what waits for a buffer; ${most}`,
-    () => memory.lentBytes,
-  );
-  figures.gauge(
-    `${prefix}_waiting_bytes`,
-    `Bytes of ${kind}s that have arrived and wait for a buffer.`,
-    () => memory.waitingBytes,
-  );
-  figures.gauge(`${prefix}_accounts`, `Accounts with ${kind}s on their way or in a scan.`, () => memory.accounts);
-  figures.gauge(
-    `${prefix}_largest_account_bytes`,
-    `Memory that the account with most of it has for ${kind}s.`,
-    () => memory.largestAccountBytes,
-  );
-  figures.gauge(
-    `sluice_${kind}s_waiting`,
-    `${kind === 'upload' ? 'Uploads' : 'Downloads'} that wait for memory.`,
-    () => memory.waiting,
-  );
-  figures.counter(
-    `${prefix}_ended_total`,
-    `Ended ${kind}s: another account waited for the memory that they held.`,
-    () => memory.ended,
-  );
+  register(registry, {
+    [`${prefix}_bytes`]: gauge(
+      `Memory that ${kind}s have now, with what waits for a buffer; ${most}`,
+      () => memory.lentBytes,
+    ),
+    [`${prefix}_waiting_bytes`]: gauge(
+      `Bytes of ${kind}s that have arrived and wait for a buffer.`,
+      () => memory.waitingBytes,
+    ),
+    [`${prefix}_accounts`]: gauge(`Accounts with ${kind}s on their way or in a scan.`, () => memory.accounts),
+    [`${prefix}_largest_account_bytes`]: gauge(
+      `Memory that the account with most of it has for ${kind}s.`,
+      () => memory.largestAccountBytes,
+    ),
+    [`sluice_${kind}s_waiting`]: gauge(
+      `${kind === 'upload' ? 'Uploads' : 'Downloads'} that wait for memory.`,
+      () => memory.waiting,
+    ),
+    [`${prefix}_ended_total`]: counter(
+      `Ended ${kind}s: another account waited for the memory that they held.`,
+      () => memory.ended,
+    ),
+  });
 }
 
 function byOutcome(counts: Readonly<Record<string, number>>): Sample[] {
   return Object.entries(counts).map(([outcome, value]) => ({ labels: { outcome }, value }));
 }
 
-function addSignatures(figures: Figures, { signatures, standing, loads }: MetricsParts): void {
+function addSignatures(registry: Registry, { signatures, standing, loads }: MetricsParts): void {
   const { serving } = signatures;
-  figures.counter(
-    'sluice_signature_loads_total',
-    'Loads of signatures by this process, the first one included, by what came of them: loaded, or failed.',
-    () => byOutcome({ loaded: loads.loaded, failed: loads.failed }),
-  );
-  figures.gauge(
-    'sluice_signatures',
-    'Signatures of the engine that serves; 0: none does.',
-    () => serving.engine?.signatureCount ?? 0,
-  );
-  figures.flag('sluice_signatures_starter', '1: only the few signatures serve that ship with Sluice.', () => {
-    const { engine } = serving;
-    return engine !== null && standing(engine) === 'starter';
-  });
-  figures.gauge('sluice_signatures_epoch', 'Counts the loads of this process.', () => serving.engine?.epoch ?? 0);
-  figures.flag(
-    'sluice_signatures_reload_failed',
-    '1: newer signatures could not be loaded, the old ones go on.',
-    () => {
+  register(registry, {
+    sluice_signature_loads_total: counter(
+      'Loads of signatures by this process, the first one included, by what came of them: loaded, or failed.',
+      () => byOutcome({ loaded: loads.loaded, failed: loads.failed }),
+    ),
+    sluice_signatures: gauge(
+      'Signatures of the engine that serves; 0: none does.',
+      () => serving.engine?.signatureCount ?? 0,
+    ),
+    sluice_signatures_starter: flag('1: only the few signatures serve that ship with Sluice.', () => {
+      const { engine } = serving;
+      return engine !== null && standing(engine) === 'starter';
+    }),
+    sluice_signatures_epoch: gauge('Counts the loads of this process.', () => serving.engine?.epoch ?? 0),
+    sluice_signatures_reload_failed: flag('1: newer signatures could not be loaded, the old ones go on.', () => {
       const state = signatures.state();
       return state.kind === 'ready' && state.reload.kind === 'failed';
-    },
-  );
-  figures.flag(
-    'sluice_engine_stands_in',
-    '1: YARA rules serve though ClamAV was wanted.',
-    () => (serving.engine?.standsInFor ?? null) !== null,
-  );
-  figures.gauge(
-    'sluice_signatures_built_seconds',
-    'When the signatures were built, in epoch seconds: the newest official database, or else the newest file that says it; absent where none does.',
-    () => serving.engine?.signaturesBuiltAt ?? null,
-  );
-  figures.gauge(
-    'sluice_signatures_daily_age_seconds',
-    'Age of the newest official daily database; absent without one.',
-    () => {
+    }),
+    sluice_engine_stands_in: flag(
+      '1: YARA rules serve though ClamAV was wanted.',
+      () => (serving.engine?.standsInFor ?? null) !== null,
+    ),
+    sluice_signatures_built_seconds: gauge(
+      'When the signatures were built, in epoch seconds: the newest official database, or else the newest file that says it; absent where none does.',
+      () => serving.engine?.signaturesBuiltAt ?? null,
+    ),
+    sluice_signatures_daily_age_seconds: gauge('Age of the newest official daily database; absent without one.', () => {
       const builtAt = serving.engine?.dailyBuiltAt ?? null;
       return builtAt === null ? null : Math.max(0, Date.now() / 1000 - builtAt);
-    },
-  );
-  figures.gauge('sluice_engine_info', 'Always 1; the label says what serves, as in X-Scan-Engine.', () => {
-    const { engine } = serving;
-    return engine === null ? null : [{ labels: { engine: engine.description }, value: 1 }];
+    }),
+    sluice_engine_info: gauge('Always 1; the label says what serves, as in X-Scan-Engine.', () => {
+      const { engine } = serving;
+      return engine === null ? null : [{ labels: { engine: engine.description }, value: 1 }];
+    }),
   });
 }
 
 /** `own`: scans that nobody asked for. */
 function addGates(
-  figures: Figures,
+  registry: Registry,
   signatures: MetricsParts['signatures'],
   own: { readonly epoch: number; readonly scans: number },
 ): void {
   const { serving } = signatures;
   const gates = () => serving.engine?.gates ?? null;
   const statistics = () => gates()?.statistics() ?? null;
-  figures.gauge(
-    'sluice_gates_signatures',
-    'Logical and extended signatures behind gates; 0: there are no gates.',
-    () => gates()?.gated ?? 0,
-  );
-  figures.gauge(
-    'sluice_gates_kept',
-    'Logical and extended signatures that every content is asked about, by why they have no gate.',
-    () => Object.entries(gates()?.kept ?? {}).map(([reason, count]) => ({ labels: { reason }, value: count ?? 0 })),
-  );
-  figures.gauge(
-    'sluice_gates_given_up',
-    'Gates that hit clean content before, and are not used.',
-    () => gates()?.givenUp ?? 0,
-  );
-  figures.gauge('sluice_gates_scans', 'Scans by the engine that serves, since it was loaded with gates.', () => {
-    const scans = statistics()?.scans ?? 0;
-    return serving.engine?.epoch === own.epoch ? scans - own.scans : scans;
+  register(registry, {
+    sluice_gates_signatures: gauge(
+      'Logical and extended signatures behind gates; 0: there are no gates.',
+      () => gates()?.gated ?? 0,
+    ),
+    sluice_gates_kept: gauge(
+      'Logical and extended signatures that every content is asked about, by why they have no gate.',
+      () => Object.entries(gates()?.kept ?? {}).map(([reason, count]) => ({ labels: { reason }, value: count ?? 0 })),
+    ),
+    sluice_gates_given_up: gauge('Gates that hit clean content before, and are not used.', () => gates()?.givenUp ?? 0),
+    sluice_gates_scans: gauge('Scans by the engine that serves, since it was loaded with gates.', () => {
+      const scans = statistics()?.scans ?? 0;
+      return serving.engine?.epoch === own.epoch ? scans - own.scans : scans;
+    }),
+    sluice_gates_second_looks: gauge(
+      'Scans by the engine that serves in which a gate hit, so that other engines looked again.',
+      () => statistics()?.secondLooks ?? 0,
+    ),
+    sluice_gates_lookers: gauge(
+      'Engines that have looked again, over all second looks since the load.',
+      () => statistics()?.lookers ?? 0,
+    ),
+    sluice_gates_in_vain: gauge(
+      'Second looks since the load in which no signature behind the gates matched.',
+      () => statistics()?.inVain ?? 0,
+    ),
+    sluice_gates_noisy: gauge('Gates that hit in vain since the load.', () => statistics()?.noisy.length ?? 0),
   });
-  figures.gauge(
-    'sluice_gates_second_looks',
-    'Scans by the engine that serves in which a gate hit, so that other engines looked again.',
-    () => statistics()?.secondLooks ?? 0,
-  );
-  figures.gauge(
-    'sluice_gates_lookers',
-    'Engines that have looked again, over all second looks since the load.',
-    () => statistics()?.lookers ?? 0,
-  );
-  figures.gauge(
-    'sluice_gates_in_vain',
-    'Second looks since the load in which no signature behind the gates matched.',
-    () => statistics()?.inVain ?? 0,
-  );
-  figures.gauge('sluice_gates_noisy', 'Gates that hit in vain since the load.', () => statistics()?.noisy.length ?? 0);
 }
 
 const LOOPBACK = '127.0.0.1';

@@ -50,56 +50,55 @@ export class ScanMetrics {
   /** By what libclamav says a content is; it knows some hundred names. */
   readonly #types = new Map<string, { scans: number; seconds: number }>();
 
-  constructor(figures: Figures) {
+  constructor(registry: Registry) {
     const kinds = this.#kinds;
-    figures.counter(
-      'sluice_scans_total',
-      'Scans that were admitted, by what came of them and what has looked; cache: hit, miss, or none when nothing has.',
-      () => summed(kinds, ({ outcome, engine, cache }) => ({ outcome, engine, cache })),
-    );
-    figures.counter(
-      'sluice_scan_failures_total',
-      'Scans that were admitted and have no verdict, by the code of the failure; of a 503 with its reason.',
-      () => summed(kinds, ({ failure }) => (failure === null ? null : { failure })),
-    );
-    figures.counter(
-      'sluice_scans_by_protocol_total',
-      'Scans that were admitted, by the protocol that they came by and what came of them.',
-      () => summed(kinds, ({ protocol, outcome }) => ({ protocol, outcome })),
-    );
-    figures.counter(
-      'sluice_scans_refused_total',
-      'Scans that were refused with 503 before their admission, since too many wait, by the reason. They take no unit and have no row.',
-      () => Array.from(this.#refusals, ([reason, value]) => ({ labels: { reason }, value })),
-    );
-    figures.counter(
-      'sluice_admissions_refused_total',
-      "Scans by clamd's protocol and ICAP that were not admitted, by protocol and code of the failure; those by HTTP are in sluice_http_requests_total. They take no unit and have no row.",
-      () => this.#turnedAway.map(({ count, ...labels }) => ({ labels, value: count })),
-    );
-    figures.counter('sluice_scanned_bytes_total', 'Bytes of contents with a verdict.', () => this.#bytes);
+    register(registry, {
+      sluice_scans_total: counter(
+        'Scans that were admitted, by what came of them and what has looked; cache: hit, miss, or none when nothing has.',
+        () => summed(kinds, ({ outcome, engine, cache }) => ({ outcome, engine, cache })),
+      ),
+      sluice_scan_failures_total: counter(
+        'Scans that were admitted and have no verdict, by the code of the failure; of a 503 with its reason.',
+        () => summed(kinds, ({ failure }) => (failure === null ? null : { failure })),
+      ),
+      sluice_scans_by_protocol_total: counter(
+        'Scans that were admitted, by the protocol that they came by and what came of them.',
+        () => summed(kinds, ({ protocol, outcome }) => ({ protocol, outcome })),
+      ),
+      sluice_scans_refused_total: counter(
+        'Scans that were refused with 503 before their admission, since too many wait, by the reason. They take no unit and have no row.',
+        () => Array.from(this.#refusals, ([reason, value]) => ({ labels: { reason }, value })),
+      ),
+      sluice_admissions_refused_total: counter(
+        "Scans by clamd's protocol and ICAP that were not admitted, by protocol and code of the failure; those by HTTP are in sluice_http_requests_total. They take no unit and have no row.",
+        () => this.#turnedAway.map(({ count, ...labels }) => ({ labels, value: count })),
+      ),
+      sluice_scanned_bytes_total: counter('Bytes of contents with a verdict.', () => this.#bytes),
+    });
     const what = 'contents that the engine has looked at, by what libclamav says they are';
-    figures.counter('sluice_scans_by_type_total', `Number of ${what}.`, () =>
-      Array.from(this.#types, ([type, { scans }]) => ({ labels: { type }, value: scans })),
-    );
-    figures.counter('sluice_scan_seconds_by_type_total', `Seconds inside the engine, of ${what}.`, () =>
-      Array.from(this.#types, ([type, { seconds }]) => ({ labels: { type }, value: seconds })),
-    );
-    figures.histogram(
-      'sluice_scan_seconds',
-      'Time inside the engine, of contents that it has looked at, by their size: at most 4KB, 64KB, 1MB, or more.',
-      (name) => this.#seconds.flatMap(({ size, buckets }) => buckets.samples(name, { size })),
-    );
+    register(registry, {
+      sluice_scans_by_type_total: counter(`Number of ${what}.`, () =>
+        Array.from(this.#types, ([type, { scans }]) => ({ labels: { type }, value: scans })),
+      ),
+      sluice_scan_seconds_by_type_total: counter(`Seconds inside the engine, of ${what}.`, () =>
+        Array.from(this.#types, ([type, { seconds }]) => ({ labels: { type }, value: seconds })),
+      ),
+      sluice_scan_seconds: histogram(
+        'Time inside the engine, of contents that it has looked at, by their size: at most 4KB, 64KB, 1MB, or more.',
+        (name) => this.#seconds.flatMap(({ size, buckets }) => buckets.samples(name, { size })),
+      ),
+    });
     const { alone, shared, standIn } = this.#waits;
-    figures.histogram(
-      'sluice_scan_wait_seconds',
-      'Time before a thread, of scans that had one; class: alone (no other account had scans), shared (others had), stand_in (all threads were at long scans, and one beside them took it).',
-      (name) => [
-        ...alone.samples(name, { class: 'alone' }),
-        ...shared.samples(name, { class: 'shared' }),
-        ...standIn.samples(name, { class: 'stand_in' }),
-      ],
-    );
+    register(registry, {
+      sluice_scan_wait_seconds: histogram(
+        'Time before a thread, of scans that had one; class: alone (no other account had scans), shared (others had), stand_in (all threads were at long scans, and one beside them took it).',
+        (name) => [
+          ...alone.samples(name, { class: 'alone' }),
+          ...shared.samples(name, { class: 'shared' }),
+          ...standIn.samples(name, { class: 'stand_in' }),
+        ],
+      ),
+    });
   }
 
   readonly ended = (scan: EndedScan): void => {
@@ -217,18 +216,19 @@ export class RequestMetrics {
   /** By route, then by status; 0: the client left before its answer. */
   readonly #counts = new Map<string, Map<number, number>>();
 
-  constructor(figures: Figures) {
-    figures.counter(
-      'sluice_http_requests_total',
-      'HTTP requests that have ended, by route and status. Route none: there is no such route; status gone: the client left before its answer.',
-      () =>
-        [...this.#counts].flatMap(([route, byStatus]) =>
-          Array.from(byStatus, ([status, value]) => ({
-            labels: { route, status: status === 0 ? 'gone' : status },
-            value,
-          })),
-        ),
-    );
+  constructor(registry: Registry) {
+    register(registry, {
+      sluice_http_requests_total: counter(
+        'HTTP requests that have ended, by route and status. Route none: there is no such route; status gone: the client left before its answer.',
+        () =>
+          [...this.#counts].flatMap(([route, byStatus]) =>
+            Array.from(byStatus, ([status, value]) => ({
+              labels: { route, status: status === 0 ? 'gone' : status },
+              value,
+            })),
+          ),
+      ),
+    });
   }
 
   /** Status null: the client went away before its answer was out. */
@@ -249,53 +249,48 @@ export interface Sample {
   readonly metricName?: string;
 }
 
-/** One figure, or one for each set of labels; null: it is absent. */
-type ReadSamples<Value> = () => Value | null | Promise<Value | null>;
-
-export class Figures {
-  readonly #registry: Registry;
-
-  constructor(registry: Registry) {
-    this.#registry = registry;
-  }
-
-  gauge(name: string, help: string, read: ReadSamples<number | readonly Sample[]>): void {
-    new Figure(this.#registry, { name, help, type: 'gauge' }, read);
-  }
-
-  /** 1 or 0. */
-  flag(name: string, help: string, read: () => boolean): void {
-    this.gauge(name, help, () => Number(read()));
-  }
-
-  counter(name: string, help: string, read: ReadSamples<number | readonly Sample[]>): void {
-    new Figure(this.#registry, { name, help, type: 'counter' }, read);
-  }
-
-  histogram(name: string, help: string, read: (name: string) => readonly Sample[]): void {
-    new Figure(this.#registry, { name, help, type: 'histogram' }, () => read(name));
-  }
+interface FigureFacts {
+  readonly type: 'gauge' | 'counter' | 'histogram';
+  readonly help: string;
+  /** One figure, or one for each set of labels; null: it is absent. `name`: its own. */
+  readonly read: (name: string) => Values | null | Promise<Values | null>;
 }
 
-interface Head {
-  readonly name: string;
-  readonly help: string;
-  readonly type: 'gauge' | 'counter' | 'histogram';
+type Values = number | readonly Sample[];
+
+export const gauge = (help: string, read: FigureFacts['read']): FigureFacts => ({ type: 'gauge', help, read });
+
+/** 1 or 0. */
+export const flag = (help: string, read: () => boolean): FigureFacts => gauge(help, () => Number(read()));
+
+export const counter = (help: string, read: FigureFacts['read']): FigureFacts => ({ type: 'counter', help, read });
+
+const histogram = (help: string, read: FigureFacts['read']): FigureFacts => ({ type: 'histogram', help, read });
+
+/** Figures by their names. */
+export function register(registry: Registry, figures: Readonly<Record<string, FigureFacts>>): void {
+  for (const [name, facts] of Object.entries(figures)) new Figure(registry, name, facts);
 }
 
 class Figure extends Gauge<string> {
-  readonly #head: Head;
-  readonly #read: ReadSamples<number | readonly Sample[]>;
+  readonly #name: string;
+  readonly #facts: FigureFacts;
 
-  constructor(registry: Registry, head: Head, read: ReadSamples<number | readonly Sample[]>) {
-    super({ name: head.name, help: head.help, registers: [registry] });
-    this.#head = head;
-    this.#read = read;
+  constructor(registry: Registry, name: string, facts: FigureFacts) {
+    super({ name, help: facts.help, registers: [registry] });
+    this.#name = name;
+    this.#facts = facts;
   }
 
   /** What the registry asks for, before it asks for what the library keeps itself. */
   async getForPromString() {
-    const read = (await this.#read()) ?? [];
-    return { ...this.#head, values: typeof read === 'number' ? [{ labels: {}, value: read }] : read };
+    const { type, help, read } = this.#facts;
+    const values = (await read(this.#name)) ?? [];
+    return {
+      name: this.#name,
+      help,
+      type,
+      values: typeof values === 'number' ? [{ labels: {}, value: values }] : values,
+    };
   }
 }
