@@ -25,14 +25,7 @@ interface ListenerOptions {
   readonly open: (peer: Peer) => PeerOwner;
 }
 
-export interface Listener {
-  listen(): void;
-  stopListening(): void;
-  /** After `stopListening`, when another process takes new connections. Resolves when those that are left have ended, or after so long. */
-  drain(limitMs: number): Promise<void>;
-  /** What runs is answered, within so long; nothing else is waited for. */
-  stop(graceMs: number): Promise<void>;
-}
+export type Listener = ReturnType<typeof createListener>;
 
 export function createListener({
   sockets,
@@ -42,23 +35,25 @@ export function createListener({
   onListening,
   takesFiles = () => false,
   open,
-}: ListenerOptions): Listener {
+}: ListenerOptions) {
   const mayConnect = peersOf(networks);
   const hasSocket = sockets.some(({ way }) => way === 'unix');
   const ofPorts = hasSocket ? connections - Math.min(CLAMD_SOCKET_CONNECTIONS, connections >> 2) : connections;
   const hasRoom = ({ way }: Peer) => peers.size <= connections && (way === 'unix' || peers.ofPorts <= ofPorts);
   const peers: Peers = new Peers((peer) => (hasRoom(peer) && mayConnect(peer) ? open(peer) : null), share, takesFiles);
   return {
-    listen() {
+    listen(): void {
       for (const socket of sockets) peers.listen(socket);
       onListening();
     },
-    stopListening: () => peers.stopListening(),
-    async drain(limitMs) {
+    stopListening: (): void => peers.stopListening(),
+    /** After `stopListening`, when another process takes new connections. Resolves when those that are left have ended, or after so long. */
+    async drain(limitMs: number): Promise<void> {
       for (const connection of peers.owners()) connection.retire();
       await endsWithin(peers.empty(), limitMs);
     },
-    async stop(graceMs) {
+    /** What runs is answered, within so long; nothing else is waited for. */
+    async stop(graceMs: number): Promise<void> {
       // Who has begun to connect is taken in.
       if (sockets.length > 0) await delay(HANDSHAKE_MS);
       peers.stopListening();

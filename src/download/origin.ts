@@ -47,20 +47,12 @@ export interface OriginMessage {
 
 export type ByteSink = (bytes: Uint8Array) => void;
 
-export interface OriginResponse {
+export interface OriginResponse extends Pick<ReturnType<typeof createReception>, 'receive' | 'hold' | 'goOn'> {
   readonly status: number;
   /** The one value of a header; null when it is absent or repeated. */
   header(name: string): string | null;
   /** The members of a header that is a list, in lower case; of all headers of that name. */
   list(name: string): readonly string[];
-  /**
-   * Hands on the body's bytes as they come over the wire; until then the connection isn't read. Rejects with a Failure when
-   * they end before their end, with what the sink throws, with the signal's reason.
-   */
-  receive(sink: ByteSink): Promise<void>;
-  /** Leaves what arrives with the kernel, because the sink has no room now; what was read already is still handed on. */
-  hold(): void;
-  goOn(): void;
   close(): void;
 }
 
@@ -213,6 +205,10 @@ function createReception(connection: OriginConnection, idleMs: number, abort: (e
   return {
     take,
     end,
+    /**
+     * Hands on the body's bytes as they come over the wire; until then the connection isn't read. Rejects with a Failure when
+     * they end before their end, with what the sink throws, with the signal's reason.
+     */
     receive: (into: ByteSink) =>
       new Promise<void>((resolve, reject) => {
         const whole = ended;
@@ -227,6 +223,7 @@ function createReception(connection: OriginConnection, idleMs: number, abort: (e
         if (whole !== null) return end(whole.error);
         read();
       }),
+    /** Leaves what arrives with the kernel, because the sink has no room now; what was read already is still handed on. */
     hold(): void {
       isHeld = true;
       idle.stop();

@@ -39,13 +39,7 @@ export interface DatabaseFile {
   readonly builtAt: number | null;
 }
 
-export interface DatabaseFacts {
-  /** `daily:27000` for official databases, `+` the first 8 hex digits of a SHA-256 over all other files. */
-  readonly signatureVersion: string;
-  /** Seconds since the epoch: of the newest official database, without one of the newest file that says when it was built; null: none does. */
-  readonly signaturesBuiltAt: number | null;
-  readonly files: readonly DatabaseFile[];
-}
+export type DatabaseFacts = Awaited<ReturnType<typeof describeDatabases>>;
 
 /** The newest build time of an official daily database, in seconds since the epoch; null where there is none. */
 export function dailyBuiltAt(files: readonly DatabaseFile[]): number | null {
@@ -127,7 +121,7 @@ async function expectedLines(path: string): Promise<number> {
 }
 
 /** Reads every file that is not a container once; changes whenever a file's name or content does. */
-export async function describeDatabases(paths: readonly string[]): Promise<DatabaseFacts> {
+export async function describeDatabases(paths: readonly string[]) {
   const digest = createHash('sha256');
   const versions: { name: string; version: number }[] = [];
   const files: DatabaseFile[] = [];
@@ -152,7 +146,13 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
     ...(loose === 0 ? [] : [digest.digest('hex').slice(0, 8)]),
   ];
   const officials = files.filter(({ path, container }) => container !== null && OFFICIAL.test(baseName(path)));
-  return { signatureVersion: parts.join('+'), signaturesBuiltAt: newest(officials) ?? newest(files), files };
+  return {
+    /** `daily:27000` for official databases, `+` the first 8 hex digits of a SHA-256 over all other files. */
+    signatureVersion: parts.join('+'),
+    /** Seconds since the epoch: of the newest official database, without one of the newest file that says when it was built; null: none does. */
+    signaturesBuiltAt: newest(officials) ?? newest(files),
+    files,
+  };
 }
 
 /** The time that a file other than a container has in its first line (`# built: 2026-11-20T08:00:00`, UTC); its time on disk says when it was copied. */
@@ -181,14 +181,8 @@ export async function contentDigest(paths: readonly string[]): Promise<string> {
 
 const baseName = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
-export interface ContainerHeader {
-  readonly version: number;
-  readonly signatureCount: number;
-  readonly builtAt: number;
-}
-
 /** Null: it is no container, or none that can be read. */
-export async function readContainerHeader(path: string): Promise<ContainerHeader | null> {
+export async function readContainerHeader(path: string) {
   if (!CONTAINER_EXTENSIONS.has(extensionOf(path))) return null;
   const file = await open(path);
   try {

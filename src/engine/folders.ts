@@ -6,7 +6,7 @@ import type { SignatureFolders } from '../config/config.js';
 import { codeOf, messageOfError } from '../error-text.js';
 import { ownSignaturesDirectory } from '../paths.js';
 import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
-import { type GateFacts, prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare.js';
+import { prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare.js';
 import { commonWindows, keepLearned } from './clamav/gates/prior.js';
 import {
   countLines,
@@ -49,17 +49,7 @@ export function unreadableFolders({ optionalDirectories }: Pick<SignatureFolders
 /** Of the folders as they are now, with that of gates; null: no gates have been made of them yet. */
 export { type GateFacts, preparedFacts as gateStatus } from './clamav/gates/prepare.js';
 
-export interface FileStatus {
-  readonly path: string;
-  /** Of a container (`.cvd`, `.cld`); null for all other files, which carry none. */
-  readonly version: number | null;
-  /** Of a container what it says, of a rule file its rules; otherwise its lines. */
-  readonly signatureCount: number;
-  /** Epoch seconds; null: the file doesn't say it. */
-  readonly builtAt: number | null;
-  /** Of a rule file: why it is not loaded, with lines. */
-  readonly problems: readonly string[];
-}
+export type FileStatus = Awaited<ReturnType<typeof fileStatus>>;
 
 /** Rejects when the folder or a file in it can't be read. */
 export async function folderStatus(folder: string): Promise<readonly FileStatus[]> {
@@ -70,15 +60,15 @@ export async function folderStatus(folder: string): Promise<readonly FileStatus[
   return await Promise.all(files.map((file) => fileStatus(file, rules.get(file.path))));
 }
 
-async function fileStatus(
-  { path, container, builtAt }: DatabaseFile,
-  rules: RuleFile | undefined,
-): Promise<FileStatus> {
+async function fileStatus({ path, container, builtAt }: DatabaseFile, rules: RuleFile | undefined) {
   return {
     path,
+    /** Of a container (`.cvd`, `.cld`); null for all other files, which carry none. */
     version: container?.version ?? null,
+    /** Of a container what it says, of a rule file its rules; otherwise its lines. */
     signatureCount: rules?.rules ?? container?.signatureCount ?? (await countLines(path)),
     builtAt,
+    /** Of a rule file: why it is not loaded, with lines. */
     problems: rules === undefined ? [] : problemsOf([rules]),
   };
 }
@@ -123,16 +113,8 @@ export interface TuneOptions {
   readonly onMaking: () => void;
 }
 
-export interface TuneResult {
-  readonly contents: number;
-  /** Windows that were not known before to be in clean content. */
-  readonly learned: number;
-  /** Of the gates that the next load has. */
-  readonly facts: GateFacts;
-}
-
 /** Rejects when the signatures can't be read, or what was learned can't be kept. */
-export async function tune({ directories, gatesDirectory, ...options }: TuneOptions): Promise<TuneResult> {
+export async function tune({ directories, gatesDirectory, ...options }: TuneOptions) {
   for (const directory of directories) {
     if ((await databaseFiles(directory)).length === 0)
       throw new Error(`There is no signature database in ${directory}`);
@@ -163,6 +145,7 @@ export async function tune({ directories, gatesDirectory, ...options }: TuneOpti
       directory: gatesDirectory,
       threads: availableParallelism(),
     });
+    /** `learned`: windows that were not known before to be in clean content; `facts`: of the gates that the next load has. */
     return { contents: count, learned, facts };
   } finally {
     scratch.remove();

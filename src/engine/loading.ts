@@ -132,9 +132,7 @@ interface FolderWatchOptions {
 }
 
 /** By looking at names, sizes and times, since notifications don't cross every mount. */
-export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange }: FolderWatchOptions): {
-  stop(): void;
-} {
+export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange }: FolderWatchOptions) {
   let timer: NodeJS.Timeout | null = null;
   let stopped = pollMs === 0;
   /** The fingerprint at the last look, if it differed from what is loaded. */
@@ -163,7 +161,7 @@ export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange
 
   next();
   return {
-    stop() {
+    stop(): void {
       stopped = true;
       if (timer !== null) clearTimeout(timer);
     },

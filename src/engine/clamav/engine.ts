@@ -77,8 +77,8 @@ async function withGates(
   { directories, gatesDirectory = null, onProgress }: BuildOrder,
   prepareWith: (made: MadeOptions, onProgress: (fraction: number) => void) => Promise<PreparedEngine>,
 ): Promise<GatedEngine> {
-  const parts = partsOf(onProgress);
-  const prepare = (made: MadeOptions): Promise<PreparedEngine> => prepareWith(made, parts.begin(1));
+  const beginPart = partsOf(onProgress);
+  const prepare = (made: MadeOptions): Promise<PreparedEngine> => prepareWith(made, beginPart(1));
   if (gatesDirectory === null) return { prepared: await prepare({}), gates: null, without: [] };
   const without = async (error: unknown): Promise<GatedEngine> => ({
     prepared: await prepare({}),
@@ -88,7 +88,7 @@ async function withGates(
   let gates: PreparedGates;
   try {
     const order = { directories, directory: gatesDirectory, threads: threadsForGates() };
-    gates = await prepareGatesApart(order, parts.begin(GATES_SHARE));
+    gates = await prepareGatesApart(order, beginPart(GATES_SHARE));
   } catch (error) {
     return await without(error);
   }
@@ -106,18 +106,14 @@ const threadsForGates = (): number =>
   serving.engine === null ? Math.min(availableParallelism(), GATES_THREADS_MAX) : 1;
 
 /** One progress of what is done one after the other: each part takes a share of what is left when it begins, so what is done anew goes on from there. */
-function partsOf(onProgress: ((fraction: number) => void) | undefined): {
-  begin(share: number): (fraction: number) => void;
-} {
+function partsOf(onProgress: BuildOrder['onProgress']) {
   let reached = 0;
-  return {
-    begin(share) {
-      const from = reached;
-      return (fraction) => {
-        reached = from + fraction * share * (1 - from);
-        onProgress?.(reached);
-      };
-    },
+  return (share: number) => {
+    const from = reached;
+    return (fraction: number): void => {
+      reached = from + fraction * share * (1 - from);
+      onProgress?.(reached);
+    };
   };
 }
 

@@ -7,18 +7,12 @@ import { ownRulesDirectory, ownSignaturesDirectory, ruleValidationPath } from '.
 import { createClock } from '../../waiting/within.js';
 import { databaseFiles, describeDatabases, fingerprint, isRuleFile } from '../databases.js';
 import { type BuildOrder, type BuiltEngine, defineEngine, type RulesFacts } from '../engine.js';
-import type { RuleSet } from '../threads/task.js';
 import type { RuleFile, ValidationAnswer, ValidationMessage, ValidationTask } from './rule-validation.js';
 import type { RuleProblem } from './yara-x.js';
 
 export type { RuleFile } from './rule-validation.js';
 
-export interface LoadedRules {
-  readonly engineVersion: string;
-  readonly files: readonly RuleFile[];
-  readonly ruleCount: number;
-  readonly set: RuleSet;
-}
+export type LoadedRules = Awaited<ReturnType<typeof prepare>>;
 
 const OWN_MARKS = 'marks.yar';
 /** For all files together: tens of thousands of rules compile in a minute. */
@@ -35,14 +29,8 @@ export async function loadRules(directories: readonly string[]): Promise<LoadedR
   return await prepare({ rulePaths, markPath: null, findsTestFile: false });
 }
 
-/** Rules that are the whole engine. */
-export interface RulesAlone extends LoadedRules {
-  readonly signatureVersion: string;
-  readonly signaturesBuiltAt: number | null;
-}
-
 /** The rules in place of ClamAV: those of the folders, and our own where our folder is among them. */
-async function loadRulesAlone(directories: readonly string[]): Promise<RulesAlone> {
+async function loadRulesAlone(directories: readonly string[]) {
   const hasOwn = directories.includes(ownSignaturesDirectory);
   const folders = hasOwn ? [...directories, ownRulesDirectory] : directories;
   const paths = (await ruleFiles(folders)).filter((path) => path !== `${ownRulesDirectory}/${OWN_MARKS}`);
@@ -93,7 +81,7 @@ async function ruleFiles(directories: readonly string[]): Promise<string[]> {
   return lists.flat().filter(isRuleFile);
 }
 
-async function prepare(task: Question): Promise<LoadedRules> {
+async function prepare(task: Question) {
   const { engineVersion, files, units } = await ask(task);
   lastId += 1;
   const ruleCount = files.reduce((sum, { rules, errors }) => sum + (errors.length === 0 ? rules : 0), 0);

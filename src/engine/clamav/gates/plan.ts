@@ -19,43 +19,11 @@ import { type LogicalSignature, nameOf, parseSignature, type Reason } from './si
 /** Why a signature stays in the first engine. */
 export type KeptReason = Reason | 'handler' | 'same name' | 'few of a kind' | 'no gate' | 'program';
 
-export interface GatePlan {
-  readonly gates: readonly PlannedGate[];
-  /** Indexes of those that are looked for outside of libclamav's matcher. */
-  readonly literals: ReadonlySet<number>;
-  readonly conditions: readonly Condition[];
-  /** Lines of .ldb and .ndb files, one list for each share: each share has an engine of its own for second looks. */
-  readonly shares: readonly (readonly string[])[];
-  readonly mail: MailShare | null;
-  /** Index of the share whose lines are names of files of bytecode programs and of their triggers; null: none of them has a gate. */
-  readonly programShare: number | null;
-  /** Signatures that change how a layer is parsed: every engine needs them. */
-  readonly handlers: readonly string[];
-  /** Patterns of the extended signatures that stay in the first engine, and that libclamav would match in a pass of their own. */
-  readonly ofOwnPass: readonly string[];
-  readonly gated: number;
-  readonly kept: Readonly<Partial<Record<KeptReason, number>>>;
-}
-
-export interface PlannedGate {
-  readonly gate: Gate;
-  /** Indexes of shares that must look when it hits, whatever else does. */
-  readonly shares: readonly number[];
-}
-
 /** A share must look when a gate of each set has hit. */
-export interface Condition {
+interface Condition {
   readonly share: number;
   /** Indexes of gates; two sets at least. */
   readonly sets: readonly (readonly number[])[];
-}
-
-/** Signatures without a gate that match only in layers inside of mails: asked where such a layer can have been. */
-export interface MailShare {
-  /** Index among the shares. */
-  readonly share: number;
-  /** Hexadecimal: each layer in which one of them matches begins with one of these; empty: with anything. */
-  readonly beginnings: readonly string[];
 }
 
 /** A bytecode program that runs where a logical signature matches. */
@@ -117,7 +85,7 @@ const isCandidate = ({ isHandler, isExtended, target }: LogicalSignature, target
   !isHandler && (!isExtended || targets.has(target));
 
 /** `lines`: all logical and extended signatures of the databases, in any order. */
-export function planGates(lines: readonly string[], options: PlanOptions): GatePlan {
+export function planGates(lines: readonly string[], options: PlanOptions) {
   const { programs, triggerNames, noisy, prior, needs: found = [], onProgress } = options;
   const kept: Partial<Record<KeptReason, number>> = {};
   const ofOwnPass: string[] = [];
@@ -170,7 +138,17 @@ export function planGates(lines: readonly string[], options: PlanOptions): GateP
   const count = gated.length + mail.length + gatedPrograms.length;
   const shared = sharedOut(gated, mail, gatedPrograms);
   const all = shared.gates.map(({ gate }) => gate);
-  return { ...shared, literals: literalsAmong(all, targets), handlers, ofOwnPass, gated: count, kept };
+  return {
+    ...shared,
+    /** Indexes of those gates that are looked for outside of libclamav's matcher. */
+    literals: literalsAmong(all, targets),
+    /** Signatures that change how a layer is parsed: every engine needs them. */
+    handlers,
+    /** Patterns of the extended signatures that stay in the first engine, and that libclamav would match in a pass of their own. */
+    ofOwnPass,
+    gated: count,
+    kept,
+  };
 }
 
 /** What each needs that could be gated, by its index: to be asked on several threads. `targets`: as `targetsOfLiterals` says of all lines. */
@@ -375,7 +353,7 @@ function sharedOut(
   gated: readonly Gated[],
   mail: readonly { readonly line: string; readonly beginnings: readonly string[] | null }[],
   programs: readonly Gated[],
-): Pick<GatePlan, 'gates' | 'conditions' | 'shares' | 'mail' | 'programShare'> {
+) {
   const shares: string[][] = [];
   const gates = new Map<string, { readonly gate: Gate; readonly index: number; readonly shares: Set<number> }>();
   const conditions = new Map<string, Condition>();
@@ -405,10 +383,17 @@ function sharedOut(
   const programShare = programs.length > 0 ? shares.length : null;
   if (programShare !== null) put(programs);
   return {
+    /** `shares`: indexes of those that must look when it hits, whatever else does. */
     gates: [...gates.values()].map((one) => ({ gate: one.gate, shares: [...one.shares] })),
     conditions: [...conditions.values()],
+    /** Lines of .ldb and .ndb files, one list for each share: each share has an engine of its own for second looks. */
     shares,
+    /**
+     * The share of signatures without a gate that match only in layers inside of mails: asked where such a layer can have been. `beginnings`: in hexadecimal; each
+     * layer in which one of them matches begins with one of these; empty: with anything.
+     */
     mail: mailShare === null ? null : { share: mailShare, beginnings: beginningsOfAll(mail) },
+    /** Index of the share whose lines are names of files of bytecode programs and of their triggers; null: none of them has a gate. */
     programShare,
   };
 }

@@ -10,7 +10,6 @@ import { type Gate, keyOf, targetsOfLiterals } from './candidates.js';
 import { membersOf, readProgram } from './database-files.js';
 import { readNoise } from './noise.js';
 import {
-  type GatePlan,
   type KeptReason,
   type Needs,
   needsOfLines,
@@ -182,22 +181,7 @@ function folderOf(directory: string, state: string, { noisy, prior }: Learned): 
 }
 
 /** Names of files in the folder, and what else is known. */
-interface Manifest {
-  readonly literalCount: number;
-  readonly shares: readonly string[];
-  readonly supports: readonly string[];
-  /** Paths of databases, loaded where they lie. */
-  readonly databases: readonly string[];
-  readonly programs: readonly string[];
-  readonly mail: GatePlan['mail'];
-  readonly programShare: GatePlan['programShare'];
-  /** Of the engine that sees every content. */
-  readonly singlePass: boolean;
-  /** Whether a signature may ask for the hash of an image. */
-  readonly imageHashes: boolean;
-  readonly facts: GateFacts;
-  readonly keys: readonly string[];
-}
+type Manifest = Awaited<ReturnType<typeof write>>;
 
 const GATES_FILE = 'gates.ndb';
 const LITERALS_FILE = 'literals.ndb';
@@ -263,7 +247,7 @@ async function write(
   found: FoundSignatures,
   folder: string,
   { windows, ...known }: Learned & Pick<PlanOptions, 'onProgress' | 'needs'>,
-): Promise<Manifest> {
+) {
   const { lines: signatures, triggerNames } = found;
   const plan = planGates(signatures, { programs: gateable(found), triggerNames, ...known });
   const supports: string[] = [];
@@ -290,11 +274,14 @@ async function write(
     literalCount: literals.size,
     shares,
     supports,
+    /** Paths of databases, loaded where they lie. */
     databases: found.databases,
     programs: found.programs,
     mail: plan.mail,
     programShare: plan.programShare,
+    /** Of the engine that sees every content. */
     singlePass: !found.hasOtherBodies && areFew(plan.ofOwnPass),
+    /** Whether a signature may ask for the hash of an image. */
     imageHashes: found.imageHashes,
     facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: known.noisy.size, windows },
     keys: plan.gates.map(({ gate }) => keyOf(gate)),
@@ -312,37 +299,26 @@ function gateLine(gate: Gate, shares: readonly number[], index: number): string 
 
 const maskOf = (shares: readonly number[]): number => shares.reduce((bits, share) => bits + 2 ** share, 0);
 
-interface FoundSignatures {
-  readonly lines: string[];
+class FoundSignatures {
+  readonly lines: string[] = [];
   /** Bytecode programs that do nothing but find. */
-  readonly finders: Triggered[];
+  readonly finders: Triggered[] = [];
   /** Names of the files of all programs. */
-  readonly programFiles: string[];
+  readonly programFiles: string[] = [];
   /** Names of the signatures that make programs run. */
-  readonly triggerNames: string[];
+  readonly triggerNames: string[] = [];
   /** Texts of lists of signatures that don't count. */
-  readonly ignoreLists: string[];
-  readonly supports: { readonly extension: string; readonly content: Buffer }[];
-  readonly databases: string[];
-  readonly programs: string[];
-  imageHashes: boolean;
+  readonly ignoreLists: string[] = [];
+  readonly supports: { readonly extension: string; readonly content: Buffer }[] = [];
+  readonly databases: string[] = [];
+  readonly programs: string[] = [];
+  imageHashes = false;
   /** Body signatures of other forms. */
-  hasOtherBodies: boolean;
+  hasOtherBodies = false;
 }
 
 async function collect(directories: readonly string[]): Promise<FoundSignatures> {
-  const found: FoundSignatures = {
-    lines: [],
-    finders: [],
-    programFiles: [],
-    triggerNames: [],
-    ignoreLists: [],
-    supports: [],
-    databases: [],
-    programs: [],
-    imageHashes: false,
-    hasOtherBodies: false,
-  };
+  const found = new FoundSignatures();
   for (const directory of directories) {
     const paths = await databaseFiles(directory);
     refuseTwins(paths);

@@ -48,18 +48,7 @@ const priorHeader = z.object({
 });
 export type PriorHeader = z.infer<typeof priorHeader>;
 
-export interface Prior {
-  /** Of the file, and of what was learned. */
-  readonly digest: string;
-  /** At most so large a share of clean contents has the gate; 0: it was not seen; null: nothing is known. */
-  shareOf(gate: Gate): number | null;
-  /** Of a gate that was not seen: how many of its windows were not, as far as `UNSEEN_MAX`. */
-  unseenOf(gate: Gate): number;
-  /** Hashes of its windows that were not seen, as numbers of 39 bits: of those that it has in any kind of content that it is for. */
-  unseenWindows(gate: Gate): readonly number[];
-  /** Those of it that make the gate a common one as soon as all are learned, as far as they were not seen; null: no windows do. */
-  decidingWindows(gate: Gate): readonly number[] | null;
-}
+export type Prior = ReturnType<typeof openPrior>;
 
 /** More don't make it any rarer. */
 const UNSEEN_MAX = 6;
@@ -98,7 +87,7 @@ export function parsePrior(bytes: Buffer): PriorFile {
 }
 
 /** Throws where it is damaged. */
-export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARNED): Prior {
+export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARNED) {
   const { classes, sets } = parsePrior(bytes);
   const opened = sets.map(openSet);
   const formats = opened[classes.length] ?? NO_WINDOWS;
@@ -112,11 +101,16 @@ export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARN
     .update(learned.digest ?? '')
     .digest('hex');
   return {
+    /** Of the file, and of what was learned. */
     digest,
-    shareOf: (gate) => shareOf(byTarget, gate),
-    unseenOf: (gate) => unseenOf(byTarget, gate),
-    unseenWindows: (gate) => unseenWindows(byTarget, gate),
-    decidingWindows: (gate) => decidingWindows(byTarget, gate),
+    /** At most so large a share of clean contents has the gate; 0: it was not seen; null: nothing is known. */
+    shareOf: (gate: Gate): number | null => shareOf(byTarget, gate),
+    /** Of a gate that was not seen: how many of its windows were not, as far as `UNSEEN_MAX`. */
+    unseenOf: (gate: Gate): number => unseenOf(byTarget, gate),
+    /** Hashes of its windows that were not seen, as numbers of 39 bits: of those that it has in any kind of content that it is for. */
+    unseenWindows: (gate: Gate): readonly number[] => unseenWindows(byTarget, gate),
+    /** Those of it that make the gate a common one as soon as all are learned, as far as they were not seen; null: no windows do. */
+    decidingWindows: (gate: Gate): readonly number[] | null => decidingWindows(byTarget, gate),
   };
 }
 
