@@ -4,6 +4,7 @@ import { type CryptoKey, createLocalJWKSet, errors, type JWTVerifyGetKey } from 
 import { z } from 'zod';
 import { Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
+import { oneAtATime } from '../waiting/within.js';
 
 /** How long they are waited for, kept, and not asked for again, after an answer and after a failure. */
 const TIMEOUT_MS = 5_000;
@@ -22,12 +23,11 @@ export function createIssuerKeys(url: string, now: () => number): JWTVerifyGetKe
   let known: Keys | null = null;
   let loadedAt = Number.NEGATIVE_INFINITY;
   let failedAt = Number.NEGATIVE_INFINITY;
-  let loading: Promise<Keys> | null = null;
 
   // What lies ahead was noted before the clock was set back: that is no while ago.
   const isSince = (atMs: number, spanMs: number): boolean => now() >= atMs && now() < atMs + spanMs;
 
-  async function load(): Promise<Keys> {
+  const load = oneAtATime(async () => {
     try {
       const headers = { accept: 'application/json, application/jwk-set+json' };
       const answer = await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.timeout(TIMEOUT_MS) });
@@ -39,14 +39,11 @@ export function createIssuerKeys(url: string, now: () => number): JWTVerifyGetKe
       failedAt = now();
       throw new Unavailable('issuerDown', { cause: error });
     }
-  }
+  });
 
   async function reload(): Promise<Keys> {
     if (isSince(failedAt, FAILURE_COOLDOWN_MS)) throw new Unavailable('issuerDown');
-    loading ??= load().finally(() => {
-      loading = null;
-    });
-    return await loading;
+    return await load();
   }
 
   return async (header, token) => {

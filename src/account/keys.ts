@@ -25,10 +25,7 @@ const SHOWN_CHARACTERS = 4;
 const keyColumns = (sql: Queries): Fragment =>
   sql`id AS "keyId", name, prefix, suffix, creation_date AS "creationDate", last_use AS "lastUse", expires, own_limit AS "hourlyLimit", scopes`;
 
-export async function createKey(
-  sql: Queries,
-  { userId, name, value = randomKey(), limits = NO_LIMITS }: NewKey,
-): Promise<CreatedKey> {
+export async function createKey(sql: Queries, { userId, name, value = randomKey(), limits = NO_LIMITS }: NewKey) {
   const [row] = await sql<KeyColumns[]>`
     INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix, expires, own_limit, scopes)
     VALUES (${uuidv7()}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${value.slice(0, SHOWN_CHARACTERS)},
@@ -54,10 +51,8 @@ export interface ListedKey {
   readonly limits: KeyLimits;
 }
 
-export interface CreatedKey extends ListedKey {
-  /** The only time that it can be shown. */
-  readonly value: string;
-}
+/** With its `value`: the only time that it can be shown. */
+export type CreatedKey = Awaited<ReturnType<typeof createKey>>;
 
 /**
  * The same in a transaction, within the user's LIVE_KEYS_MAX: null when they are reached, or when there is no such user any more. The user's row
@@ -184,17 +179,17 @@ export async function revokeInPostgres(
   return await sql.transaction('readCommitted', async (tx) => {
     // Somebody's transaction may have the row and not come back: better an error than one connection more that waits.
     await tx`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`;
-    const [row] = await tx<{ id: string; user_id: string; name: string; hash: string; is_new: boolean }[]>`
+    const [row] = await tx<(EndedKey & { isNew: boolean })[]>`
       UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now())
       WHERE NOT revocation_told AND id = (
         SELECT id FROM api_keys
         WHERE (id = ${digits}::uuid OR hash = ${hash}) AND (user_id = ${userId} OR ${userId}::uuid IS NULL)
           AND NOT revocation_told
         ORDER BY id = ${digits}::uuid DESC LIMIT 1)
-      RETURNING id, user_id, name, encode(hash, 'hex') AS hash, revoked_at = now() AS is_new`;
+      RETURNING id AS "keyId", user_id AS "userId", name, encode(hash, 'hex') AS "keyHash", revoked_at = now() AS "isNew"`;
     if (row === undefined) return null;
-    const key = { keyId: row.id, userId: row.user_id, name: row.name, keyHash: row.hash };
-    if (row.is_new) await onEnd?.(tx, key);
+    const { isNew, ...key } = row;
+    if (isNew) await onEnd?.(tx, key);
     return key;
   });
 }
@@ -209,12 +204,13 @@ const COMPLETED_AFTER = '10 minutes';
  * 503. Rejects when a node can't be reached.
  */
 export async function tellOfEnded(sql: Sql, nodes: KeyRevocation): Promise<void> {
-  const rows = await sql<{ id: string; user_id: string; hash: string; is_over: boolean }[]>`
-    SELECT id, user_id, encode(hash, 'hex') AS hash, revoked_at < now() - ${COMPLETED_AFTER}::interval AS is_over
+  const rows = await sql<(Omit<EndedKey, 'name'> & { isOver: boolean })[]>`
+    SELECT id AS "keyId", user_id AS "userId", encode(hash, 'hex') AS "keyHash",
+      revoked_at < now() - ${COMPLETED_AFTER}::interval AS "isOver"
     FROM api_keys WHERE revoked_at IS NOT NULL AND NOT revocation_told ORDER BY revoked_at LIMIT ${UNTOLD_KEYS}`;
-  for (const { id, user_id: userId, hash: keyHash, is_over: isOver } of rows) {
+  for (const { keyId, userId, keyHash, isOver } of rows) {
     await nodes.revoke({ userId, keyHash });
-    if (isOver) await markTold(sql, id);
+    if (isOver) await markTold(sql, keyId);
   }
 }
 

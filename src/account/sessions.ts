@@ -28,10 +28,7 @@ export interface SessionOf {
   readonly sessionId: string;
 }
 
-export interface StartedSession {
-  readonly sessionId: string;
-  readonly refreshToken: string;
-}
+export type StartedSession = NonNullable<Awaited<ReturnType<typeof startSession>>>;
 
 export const SessionView = z
   .object({
@@ -61,7 +58,7 @@ export async function startSession(
   { userId, passwordHash, twoFactor = false }: VerifiedUser,
   client: SignInClient,
   nowMs: number,
-): Promise<StartedSession | null> {
+) {
   const sessionId = uuidv7();
   const now = new Date(nowMs);
   const expiresAt = new Date(nowMs + REFRESH_TOKEN_MS);
@@ -198,9 +195,10 @@ export const isRefreshKey = (text: string): boolean => /^[!-~]{16,255}$/.test(te
 
 /** Whose token it is or was, of a session that has not been ended; null: nobody's. */
 export async function ownerOfToken(sql: Queries, token: string): Promise<SessionOf | null> {
-  const [row] = await sql<{ id: string; user_id: string }[]>`
-    SELECT s.id, s.user_id FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id WHERE r.hash = ${hashOf(token)}`;
-  return row === undefined ? null : { userId: row.user_id, sessionId: row.id };
+  const [owner] = await sql<SessionOf[]>`
+    SELECT s.user_id AS "userId", s.id AS "sessionId"
+    FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id WHERE r.hash = ${hashOf(token)}`;
+  return owner ?? null;
 }
 
 interface Refreshing {
@@ -278,12 +276,7 @@ async function lostSuccessor(tx: Queries, token: string, againHash: Buffer, now:
 }
 
 /** Why a token of a live session is not taken; a stolen one takes the session with it. */
-async function refuse(
-  tx: Queries,
-  hash: Buffer,
-  session: { readonly id: string; readonly user_id: string },
-  waitedMs: number,
-): Promise<Refresh> {
+async function refuse(tx: Queries, hash: Buffer, session: SessionRow, waitedMs: number): Promise<Refresh> {
   const [row] = await tx<{ used: boolean; raced: boolean | null }[]>`
     SELECT used_at IS NOT NULL AS used, used_at > now() - make_interval(secs => ${waitedMs / 1000}) AS raced
     FROM refresh_tokens WHERE hash = ${hash}`;

@@ -13,7 +13,7 @@ import { Failure } from '../errors.js';
 import type { Caller } from '../http/caller.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import type { Who } from '../waiting/turns.js';
-import { within } from '../waiting/within.js';
+import { oneAtATime, within } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { createKey } from './keys.js';
 import { type Attempt, rules, type Throttle, turnsWithin } from './throttle.js';
@@ -217,17 +217,12 @@ const REFRESH_MS = 250;
 export function createNamedAccount(sql: Queries, email: string) {
   let known: UserRow | null = null;
   let freshUntilMs = Number.NEGATIVE_INFINITY;
-  let running: Promise<UserRow | null> | null = null;
 
-  async function look(): Promise<UserRow | null> {
-    try {
-      known = await findUserByEmail(sql, email);
-      freshUntilMs = performance.now() + FRESH_MS;
-      return known;
-    } finally {
-      running = null;
-    }
-  }
+  const look = oneAtATime(async () => {
+    known = await findUserByEmail(sql, email);
+    freshUntilMs = performance.now() + FRESH_MS;
+    return known;
+  });
 
   return {
     /** As it was found last; null: nobody has asked, or there is none. */
@@ -235,10 +230,10 @@ export function createNamedAccount(sql: Queries, email: string) {
     /** Null: there is none of that address. Throws Failure('unavailable') when Postgres never said, and doesn't now. */
     async find(): Promise<UserRow | null> {
       if (performance.now() < freshUntilMs) return known;
-      running ??= look();
-      if (known === null) return await running;
+      const found = look();
+      if (known === null) return await found;
       try {
-        return await within(running, REFRESH_MS);
+        return await within(found, REFRESH_MS);
       } catch (error) {
         if (!(error instanceof Error)) throw error;
         freshUntilMs = performance.now() + FRESH_MS;
@@ -248,15 +243,7 @@ export function createNamedAccount(sql: Queries, email: string) {
   };
 }
 
-export interface BootstrapAccount {
-  readonly email: string;
-  /** Null when the operator set it and knows it. */
-  readonly password: string | null;
-  readonly apiKey: string;
-  /** False when the operator set it: then it needn't be printed. */
-  readonly apiKeyIsRandom: boolean;
-  readonly plan: string;
-}
+export type BootstrapAccount = NonNullable<Awaited<ReturnType<typeof bootstrap>>>;
 
 /** A lock of its own: the one of the migrations is held while they run. */
 const BOOTSTRAP_LOCK = 5_749_281_602;
@@ -268,11 +255,7 @@ const PASSWORD_BYTES = 18;
  * Makes the first account and returns it, or null when there are accounts. On a real database (`isEmbedded` false) it
  * makes one only if BOOTSTRAP_EMAIL or BOOTSTRAP_API_KEY is set: credentials nobody asked for would be a way in.
  */
-export async function bootstrap(
-  sql: Sql,
-  settings: Bootstrap,
-  { isEmbedded }: { readonly isEmbedded: boolean },
-): Promise<BootstrapAccount | null> {
+export async function bootstrap(sql: Sql, settings: Bootstrap, { isEmbedded }: { readonly isEmbedded: boolean }) {
   const wanted = isEmbedded || settings.email !== null || settings.apiKey !== null;
   if (!wanted || (await hasUsers(sql))) return null;
   const password = settings.password ?? randomBytes(PASSWORD_BYTES).toString('base64url');
@@ -285,8 +268,10 @@ export async function bootstrap(
     const { email, apiKey } = await createAccount(tx, settings, passwordHash);
     return {
       email,
+      /** Null when the operator set it and knows it. */
       password: settings.password === null ? password : null,
       apiKey,
+      /** False when the operator set it: then it needn't be printed. */
       apiKeyIsRandom: settings.apiKey === null,
       plan: settings.plan,
     };

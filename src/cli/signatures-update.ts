@@ -165,12 +165,9 @@ async function importFolder(from: string, staging: string): Promise<string | nul
   return null;
 }
 
-interface Changes {
-  readonly renamed: readonly string[];
-  readonly removed: readonly string[];
-}
+type Changes = Awaited<ReturnType<typeof changesOf>>;
 
-async function changesOf(staging: string, target: string, present: readonly string[]): Promise<Changes> {
+async function changesOf(staging: string, target: string, present: readonly string[]) {
   const staged = (await databaseFiles(staging)).map((path) => basename(path));
   const renamed: string[] = [];
   for (const name of staged) {

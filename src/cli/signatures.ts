@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { type Config, type EngineChoice, reachableUrl, readConfig } from '../config/config.js';
+import { type Config, reachableUrl, readConfig } from '../config/config.js';
 import { dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databases.js';
 import type { Engine } from '../engine/engine.js';
 import {
@@ -16,7 +16,7 @@ import {
   type Standing,
   tune,
 } from '../engine/folders.js';
-import { loadSignatures } from '../engine/signatures.js';
+import { loadSignatures, type SignatureOptions } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
 import { askServer } from '../http/fetch.js';
 import { wireTime } from '../wire-text.js';
@@ -157,11 +157,8 @@ type Tried =
   | { readonly kind: 'loaded'; readonly engine: Engine }
   | { readonly kind: 'failed'; readonly message: string };
 
-interface Wanted {
-  readonly engine: EngineChoice;
-  /** False: it fails where another engine would stand in. */
-  readonly mayStandIn: boolean;
-}
+/** `mayStandIn` false: it fails where another engine would stand in. */
+type Wanted = Required<Pick<SignatureOptions, 'engine' | 'mayStandIn'>>;
 
 /** Shows the progress and passes the engine's complaints on. */
 export async function tryToLoad(directories: readonly string[], wanted: Wanted): Promise<Tried> {

@@ -335,14 +335,8 @@ async function giveName(partial: string, path: string): Promise<void> {
   }
 }
 
-/** `version`: that of the tables whose rows these are. */
-interface BackupRead {
-  readonly rows: number;
-  readonly version: number;
-}
-
-/** Throws a Refusal where it is no backup of this version or an older one, or not a whole one. */
-async function readBackup(path: string, onBatch: (batch: Batch) => Promise<void>): Promise<BackupRead> {
+/** `version`: that of the tables whose rows these are. Throws a Refusal where it is no backup of this version or an older one, or not a whole one. */
+async function readBackup(path: string, onBatch: (batch: Batch) => Promise<void>) {
   let rows = 0;
   let known: number | null = null;
   let state = 'head';

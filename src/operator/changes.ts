@@ -278,7 +278,7 @@ export interface AuditRow {
   readonly actor: string;
   readonly address: string | null;
   readonly action: Action;
-  readonly target_id: string | null;
+  readonly targetId: string | null;
   readonly target: string | null;
   readonly detail: Readonly<Record<string, unknown>>;
 }
@@ -305,7 +305,7 @@ export async function listAudit(
   { before, targetId, target = null, rows }: AuditPlace,
 ): Promise<AuditRow[]> {
   return await sql<AuditRow[]>`
-    SELECT id::text AS id, at, actor, address, action, target_id, target, detail FROM audit_log
+    SELECT id::text AS id, at, actor, address, action, target_id AS "targetId", target, detail FROM audit_log
     WHERE (${before}::bigint IS NULL OR id < ${before}::bigint) AND (${targetId}::uuid IS NULL OR target_id = ${targetId}::uuid)
       AND (${target}::text IS NULL OR target = ${target}::text)
     ORDER BY audit_log.id DESC LIMIT ${rows}`;

@@ -150,11 +150,7 @@ function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
       async handle({ userId }, exchange) {
         const { before = null, account: targetId = null } = readQuery(exchange, AuditQuery);
         const rows = await listAudit(sqlOf(userId), { before, targetId, rows: PAGE_LINES });
-        const lines = rows.map(({ at, target_id, ...row }) => ({
-          ...row,
-          at: wireTime(at),
-          targetId: target_id,
-        }));
+        const lines = rows.map((row) => ({ ...row, at: wireTime(row.at) }));
         const next = rows.length < PAGE_LINES ? null : (rows.at(-1)?.id ?? null);
         const view: z.infer<typeof AuditView> = { lines, next };
         return jsonReply(200, view);
@@ -179,7 +175,7 @@ function createAuditRoutes({ sqlOf }: OperatorParts): OperatorRoute[] {
   ];
 }
 
-function cellsOf({ id, at, actor, address, action, target, target_id: targetId, detail }: AuditRow) {
+function cellsOf({ id, at, actor, address, action, target, targetId, detail }: AuditRow) {
   const text = Object.keys(detail).length === 0 ? null : JSON.stringify(detail);
   return [id, `${wireTime(at)}Z`, actor, address, action, target, targetId, text];
 }
