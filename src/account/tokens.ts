@@ -1,7 +1,7 @@
 // Access tokens, JSON Web Tokens (RFC 7519): ours, signed and verified here and nowhere else, and those of the one issuer that an operator may
 // trust, by its own rules. A token is read strictly before anything in it is believed, and is checked once, in turn. The Ed25519 keys that sign ours are kept in
 // Postgres, made anew every 30 days, and known to every node before they sign.
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
@@ -12,14 +12,7 @@ import { createIssuerKeys } from './issuer-keys.js';
 import type { SessionOf } from './sessions.js';
 import { createRemembered, turnsWithin } from './throttle.js';
 
-export interface SigningKey {
-  /** The `kid` of its tokens. */
-  readonly id: string;
-  readonly privateKey: KeyObject;
-  readonly publicKey: KeyObject;
-  readonly signsFromMs: number;
-}
-
+export type SigningKey = ReturnType<typeof fromRow>;
 export type SigningKeys = Awaited<ReturnType<typeof openSigningKeys>>;
 
 /** A leaked key is worth something for a month at most. */
@@ -123,8 +116,9 @@ async function readRows(sql: Queries): Promise<KeyRow[]> {
   ];
 }
 
-function fromRow(row: KeyRow): SigningKey {
+function fromRow(row: KeyRow) {
   return {
+    /** The `kid` of its tokens. */
     id: row.id,
     publicKey: createPublicKey({ key: row.public_key, type: 'spki', format: 'der' }),
     privateKey: createPrivateKey({ key: row.private_key, type: 'pkcs8', format: 'der' }),

@@ -32,13 +32,7 @@ interface DatabaseServerOptions {
   readonly log: StoreLog;
 }
 
-export interface DatabaseServer {
-  readonly pid: number;
-  /** Resolves with how it has ended, in words. */
-  readonly ended: Promise<string>;
-  /** Ends it with everything in its files; resolves when it is gone. */
-  stop(): Promise<void>;
-}
+export type DatabaseServer = Awaited<ReturnType<typeof startServer>>;
 
 /** Beside the connection pools: for commands, and for us. */
 const SPARE_CONNECTIONS = 10;
@@ -82,7 +76,7 @@ function settingsOf({ account, port, connections, major }: DatabaseServerOptions
 }
 
 /** Resolves when it takes connections, or rejects with a StoreError that says what it said. */
-export async function startServer(options: DatabaseServerOptions): Promise<DatabaseServer> {
+export async function startServer(options: DatabaseServerOptions) {
   const deadlineMs = performance.now() + LEFT_PROCESSES_MS;
   for (;;) {
     const start = await tryStart(options);
@@ -95,11 +89,7 @@ export async function startServer(options: DatabaseServerOptions): Promise<Datab
   }
 }
 
-type Start =
-  | { readonly started: true; readonly server: DatabaseServer }
-  | { readonly started: false; readonly lines: readonly string[] };
-
-async function tryStart(options: DatabaseServerOptions): Promise<Start> {
+async function tryStart(options: DatabaseServerOptions) {
   const { account, folder, programs, leavesCore, log } = options;
   const args = ['-D', folder, ...settingsOf(options).flatMap((setting) => ['-c', setting])];
   const child = run([...account.prefix, join(programs, 'postgres'), ...args], leavesCore);
@@ -116,8 +106,15 @@ async function tryStart(options: DatabaseServerOptions): Promise<Start> {
   }
   const ended = endOf(child);
   const first = await Promise.race([ready.promise, ended]);
-  if (first !== true || child.pid === undefined) return { started: false, lines: [...lines, String(first)] };
-  return { started: true, server: { pid: child.pid, ended, stop: () => stop(child, ended, log) } };
+  if (first !== true || child.pid === undefined) return { started: false as const, lines: [...lines, String(first)] };
+  const server = {
+    pid: child.pid,
+    /** Resolves with how it has ended, in words. */
+    ended,
+    /** Ends it with everything in its files; resolves when it is gone. */
+    stop: (): Promise<void> => stop(child, ended, log),
+  };
+  return { started: true as const, server };
 }
 
 /** A group of its own: what a terminal sends to all is not for it, since the servers need it to the end. */

@@ -56,14 +56,7 @@ function textOf(header: Buffer, [start, end]: readonly [number, number]): string
   return (zero < 0 ? text : text.slice(0, zero)).trim();
 }
 
-interface Blocks {
-  /** So many bytes; null when the file ends before. */
-  take(bytes: number): Promise<Buffer | null>;
-  /** False when the file ends before. */
-  skip(bytes: number): Promise<boolean>;
-}
-
-function readBlocks(path: string): Blocks {
+function readBlocks(path: string) {
   const chunks = unpacked(path);
   let total = 0;
   let held: Buffer = Buffer.alloc(0);
@@ -83,7 +76,8 @@ function readBlocks(path: string): Blocks {
   }
 
   return {
-    async take(bytes) {
+    /** So many bytes; null when the file ends before. */
+    async take(bytes: number): Promise<Buffer | null> {
       const pieces: Buffer[] = [];
       for (let left = bytes; left > 0; ) {
         const next = await piece(left);
@@ -93,7 +87,8 @@ function readBlocks(path: string): Blocks {
       }
       return Buffer.concat(pieces);
     },
-    async skip(bytes) {
+    /** False when the file ends before. */
+    async skip(bytes: number): Promise<boolean> {
       for (let left = bytes; left > 0; ) {
         const next = await piece(left);
         if (next === null) return false;
