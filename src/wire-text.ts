@@ -4,6 +4,8 @@ import { z } from 'zod';
 /** Whole seconds: `YYYY-MM-DDThh:mm:ss`. A number: epoch milliseconds. */
 export const wireTime = (time: Date | number): string => new Date(time).toISOString().slice(0, 19);
 
+export const DAY_MS = 86_400_000;
+
 /** `YYYY-MM-DD`, of the same. */
 export const wireDay = (time: Date | number): string => new Date(time).toISOString().slice(0, 10);
 

@@ -2,6 +2,7 @@
 import type { EngineChoice, SignatureFolders } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import { endsWithin } from '../waiting/within.js';
+import { DAY_MS } from '../wire-text.js';
 import {
   type BuildOrder,
   type Engine,
@@ -43,7 +44,6 @@ const STOP_WAIT_MS = 3_000;
 const RETRY_FIRST_MS = 10_000;
 /** Millions of signatures take seconds. */
 const SLOW_MS = 2 * 60_000;
-const DAY_MS = 24 * 60 * 60 * 1000;
 /** ClamAV publishes a daily database every day; a week without one is a mistake. */
 const OLD_DAYS = 7;
 

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { STORE_ANSWER_MS } from '../store/store-error.js';
-import { WireTime, wireDay, wireTime } from '../wire-text.js';
+import { DAY_MS, WireTime, wireDay, wireTime } from '../wire-text.js';
 
 const count = z.int().min(0);
 export const OutcomeDays = z.array(
@@ -44,7 +44,6 @@ export function outcomeIs(sql: Queries, outcome: Outcome): Fragment {
 }
 
 const DAYS = 30;
-const DAY_MS = 86_400_000;
 
 /** `userId` null: of all accounts. Of the last 30 days, today last, each day once. */
 export async function outcomeDays(sql: Queries, userId: string | null, nowMs: number): Promise<OutcomeDays> {

@@ -1,7 +1,7 @@
 // The parameters of the statistics routes: each validated, unknown ones refused, days as instants in UTC.
 import { z } from 'zod';
 import { queryBoolean, queryInteger, sentAs } from '../http/openapi.js';
-import { wireDay, wireTime } from '../wire-text.js';
+import { DAY_MS, wireDay, wireTime } from '../wire-text.js';
 import { outcomes } from './outcomes.js';
 import { protocols } from './scan-row.js';
 
@@ -25,7 +25,6 @@ const SIZE_MAX = 200;
 /** Far beyond what anybody has rows for, and with a size a number that is exact. */
 const PAGE_MAX = 999_999_999;
 const TEXT_CHARACTERS = 255;
-const DAY_MS = 86_400_000;
 /** Both ends included. */
 const DONUT_DAYS = 30;
 /** Postgres has no year 0. */

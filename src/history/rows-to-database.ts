@@ -4,6 +4,7 @@ import { EventEmitter } from 'node:events';
 import { codeOf } from '../error-text.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { IN_FAILED_TRANSACTION } from '../store/queries.js';
+import { DAY_MS } from '../wire-text.js';
 import { lowestIdAt, type ScanRow, timeOfId } from './scan-row.js';
 
 /** In the order in which `#add` writes them. */
@@ -205,7 +206,6 @@ const UNIQUE_VIOLATION = '23505';
 const IDLE_TIMEOUT_MS = 15_000;
 /** A batch that waits for others so long is given up and tried again; meanwhile it holds nothing itself. */
 const LOCK_TIMEOUT_MS = 5_000;
-const DAY_MS = 86_400_000;
 
 /** `ended`: the database has the rows of these scans, which were pending. `told`: something is to be told to webhooks. */
 export type RowEvents = EventEmitter<{ ended: [ids: readonly string[]]; told: [] }>;

@@ -15,6 +15,8 @@ const DURATION_MAX_MS = 2_147_483_647;
 const NOTICE = /^[a-z][a-z0-9-]{0,63}$/;
 const NOTICES_MAX = 16;
 
+/** SHA-256. */
+export const Digest = z.string().regex(/^[0-9a-f]{64}$/);
 const text = z.string().max(2 * TEXT_CHARACTERS);
 // Fields that a later version adds are left out: while versions change, an older process may have to replay a newer one's rows. Those with a default
 // are not in rows of versions before them.
@@ -40,10 +42,7 @@ const rowShape = z.object({
   /** Of the content; null: it never was there as a whole. */
   sizeBytes: z.int().min(0).nullable(),
   /** Of the content; null: the same. */
-  sha256: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/)
-    .nullable(),
+  sha256: Digest.nullable(),
   /** What ClamAV says the content is; null: it hasn't looked, or another engine stood in. */
   detectedType: text.nullable().default(null),
   /** What was said beside the verdict, such as `encrypted`, in the order in which it was said. */

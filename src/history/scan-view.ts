@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { extensionOf } from '../filename.js';
 import { parseUrl, WireTime, wireTime } from '../wire-text.js';
 import { rowWithoutVerdict, type SeenPendingScan } from './pending-scans.js';
-import { protocols, type ScanRow, timeOfId } from './scan-row.js';
+import { Digest, protocols, type ScanRow, timeOfId } from './scan-row.js';
 
 export const Row = z
   .object({
@@ -52,11 +52,7 @@ export const Detail = Row.extend({
     .nullable()
     .describe('Whether a signature matched; null when there is no verdict, as status and error say.'),
   sizeInBytes: z.int().min(0).nullable().describe('Of the content; null when it never was there as a whole.'),
-  sha256: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/)
-    .nullable()
-    .describe('Of the content; null when it never was there as a whole.'),
+  sha256: Digest.nullable().describe('Of the content; null when it never was there as a whole.'),
   detectedType: z
     .string()
     .nullable()

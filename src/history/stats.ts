@@ -4,7 +4,7 @@ import { codeOf } from '../error-text.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { asFailure, guarded, STORE_ANSWER_MS } from '../store/store-error.js';
 import { NoAnswer, within } from '../waiting/within.js';
-import { wireDay } from '../wire-text.js';
+import { DAY_MS, wireDay } from '../wire-text.js';
 import { outcomeIs } from './outcomes.js';
 import { type exportQuery, type pageQuery, SEARCH_ROWS, type SortField } from './query.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
@@ -22,7 +22,6 @@ interface FoundScans {
   readonly total: number;
 }
 
-const DAY_MS = 86_400_000;
 /**
  * Fewer rows are gathered by their filter and sorted. More are met soon along the order's index, unless the order keeps them for
  * its end: then all of it is walked.

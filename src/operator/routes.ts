@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { Failure } from '../errors.js';
 import { NotedScans, notedScans, OutcomeDays, outcomeDays } from '../history/outcomes.js';
+import { Digest } from '../history/scan-row.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
 import { csvAnswer, jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
@@ -11,8 +12,6 @@ import { WireTime, wireTime } from '../wire-text.js';
 import { actorOf, createAccountRoutes, type OperatorParts, type OperatorRoute } from './account-routes.js';
 import { type AuditRow, listAudit, record } from './changes.js';
 import { HealthView, UpdateView } from './health.js';
-
-const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** The one place where a route becomes an operator's: none is served without this check, which comes before the body is read. */
 export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
@@ -89,13 +88,13 @@ function createActingRoutes(parts: OperatorParts): OperatorRoute[] {
       operation: {
         summary: 'Has a content scanned again that is refused since it crashed the engine twice',
         description: 'On the machine that answers, by all of its processes. Two more crashes, and it is refused again.',
-        parameters: [pathParameter('sha256', Sha256.describe('Of the content.'))],
+        parameters: [pathParameter('sha256', Digest.describe('Of the content.'))],
         responses: { 204: { description: 'It is scanned again.' } },
         errors: ['notFound'],
       },
       async handle({ userId }, exchange, { sha256 }) {
         const actor = await actorOf(parts, userId, exchange);
-        const known = Sha256.safeParse(sha256);
+        const known = Digest.safeParse(sha256);
         if (!known.success || !allow(known.data)) throw new Failure('notFound', 'the content');
         await record(sqlOf(userId), actor, { action: 'content.allow', target: null, detail: { sha256: known.data } });
         return noContent;

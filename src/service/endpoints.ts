@@ -16,7 +16,7 @@ import type { Reply } from '../http/wire.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { Postgres } from '../store/postgres.js';
 import type { OutboxLook } from '../webhooks/deliveries.js';
-import { WireTime, wireDay, wireTime } from '../wire-text.js';
+import { DAY_MS, WireTime, wireDay, wireTime } from '../wire-text.js';
 import type { Parts } from './parts.js';
 
 interface RouteParts
@@ -85,7 +85,6 @@ function operation(summary: string, answer: z.ZodType, responses: Readonly<Recor
 
 /** RFC 9116, which wants a time of less than a year after which nobody relies on it. */
 const CONTACT_DAYS = 180;
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 function securityRoute(contact: string): Route {
   return {
