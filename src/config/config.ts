@@ -1,14 +1,14 @@
 // The configuration: what the variables say by themselves, and what several of them, or the machine, make together. It is read here
 // and nowhere else, and every problem is listed at once.
 import { readFileSync } from 'node:fs';
-import { availableParallelism, totalmem } from 'node:os';
+import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { CONTENT_LIMIT_BYTES } from '../limits.js';
 import { ownSignaturesDirectory, packageJsonPath } from '../paths.js';
 import { plansOf } from './plans.js';
 import { MIB } from './values.js';
-import { type Read, readVariables, type Setting, table } from './variables.js';
+import { memoryOfMachine, type Read, readVariables, type Setting, table } from './variables.js';
 
 const CGROUPS = '/sys/fs/cgroup';
 
@@ -61,13 +61,6 @@ const MEMORY_SHARE = 0.8;
 
 /** Of the same, for what scans have unpacked. They may have twice that before the next look; with the share above something is left to the stores. */
 const TEMPORARY_SHARE = 1 / 16;
-
-/** In bytes. */
-function memoryOfMachine(): number {
-  // What the cgroup allows, 0 where there is no limit (Node takes it from memory.max).
-  const allowed = process.constrainedMemory();
-  return allowed > 0 && allowed < totalmem() ? allowed : totalmem();
-}
 
 /** In bytes. */
 const memoryOfServers = (): number => memoryOfMachine() * MEMORY_SHARE;

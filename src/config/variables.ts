@@ -31,9 +31,16 @@ import {
   type VariableRow,
 } from './values.js';
 
-/** Of the machine's memory, in bytes. */
+/** In bytes. */
+export function memoryOfMachine(): number {
+  // What the cgroup allows, 0 where there is no limit (Node takes it from memory.max).
+  const allowed = process.constrainedMemory();
+  return allowed > 0 && allowed < totalmem() ? allowed : totalmem();
+}
+
+/** Of that, in bytes. */
 function shareOfMachine(share: number, leastMb: number, mostMb: number): number {
-  return Math.min(mostMb, Math.max(leastMb, Math.floor((totalmem() / MIB) * share))) * MIB;
+  return Math.min(mostMb, Math.max(leastMb, Math.floor((memoryOfMachine() / MIB) * share))) * MIB;
 }
 
 /** A new engine has its word here, and its place in engine/loading.ts. */
@@ -205,7 +212,7 @@ export const table = {
   uploadMemoryBytes: otherwise(
     'UPLOAD_MEMORY_MB',
     shareOfMachine(1 / 8, 64, 512),
-    "MB of uploads in memory, from 16; unset: an eighth of the machine's, 64 to 512",
+    "MB of uploads in memory, from 16; unset: an eighth of the machine's or the container's, 64 to 512",
     megabytes(16, 1_048_576),
   ),
   asyncMaxBytes: optional(
@@ -252,7 +259,7 @@ export const table = {
   downloadMemoryBytes: otherwise(
     'DOWNLOAD_MEMORY_MB',
     shareOfMachine(1 / 16, 128, 256),
-    "MB of downloads in memory, from 16, beside UPLOAD_MEMORY_MB; unset: a sixteenth of the machine's, 128 to 256",
+    "MB of downloads in memory, from 16, beside UPLOAD_MEMORY_MB; unset: a sixteenth of the machine's or the container's, 128 to 256",
     megabytes(16, 1_048_576),
   ),
   downloadsPerUser: initially(

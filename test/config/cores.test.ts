@@ -1,5 +1,6 @@
-// The cores of a container: what its control groups allow of those of the machine.
+// The cores and the memory of a container: what its control groups allow of those of the machine.
 
+import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import t from 'tap';
 import { availableCores, coresWithin, processorQuota } from '../../src/config/config.js';
@@ -43,4 +44,13 @@ t.test('cores are whole, and at least one', async (t) => {
 t.test('of this machine', async (t) => {
   const cores = availableCores();
   t.ok(Number.isInteger(cores) && cores >= 1 && cores <= availableParallelism(), String(cores));
+});
+
+t.test('memory for uploads and downloads is a part of what the control group allows', async (t) => {
+  const module = new URL('../../src/config/config.js', import.meta.url).href;
+  const program = `process.constrainedMemory = () => 3 * 2 ** 30;
+    const { uploadMemoryBytes, downloadMemoryBytes } = (await import('${module}')).readConfig({});
+    console.log(JSON.stringify([uploadMemoryBytes, downloadMemoryBytes]));`;
+  const bytes = execFileSync(process.execPath, ['--input-type=module', '--eval', program], { encoding: 'utf8' });
+  t.same(JSON.parse(bytes), [384 * 2 ** 20, 192 * 2 ** 20]);
 });
