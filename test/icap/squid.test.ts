@@ -10,6 +10,7 @@ import t, { type Test } from 'tap';
 import { startBrowser } from '../dashboard/browser.js';
 import { temporaryFolder } from '../fixtures/folder.js';
 import { freePort } from '../fixtures/free-port.js';
+import { startRelay } from '../fixtures/relay.js';
 import { until } from '../fixtures/until.js';
 import { CLEAN, connect, EICAR, startOurs } from './client.js';
 
@@ -28,7 +29,7 @@ function linesFor(icapPort: number): string {
   return lines.replaceAll('127.0.0.1:1344', `127.0.0.1:${icapPort}`);
 }
 
-async function startSquid(t: Test, icapPort: number): Promise<number> {
+async function startSquid(t: Test, icapPort: number): Promise<{ proxy: number; log: string }> {
   const folder = temporaryFolder(t);
   chmodSync(folder, 0o777);
   const port = await freePort();
@@ -68,7 +69,7 @@ async function startSquid(t: Test, icapPort: number): Promise<number> {
       () => false,
     );
   });
-  return port;
+  return { proxy: port, log };
 }
 
 /** As no text is, of 1 byte to 100 KB. */
@@ -147,7 +148,8 @@ t.test('Squid', async (t) => {
   await once(origin, 'listening');
   const address = origin.address();
   const base = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
-  const proxy = await startSquid(t, port);
+  const relay = await startRelay(port);
+  const { proxy, log } = await startSquid(t, relay.port);
   const found = await fetchThrough(proxy, `${base}/eicar`);
   t.equal(found.status, 403);
   t.match(found.body.toString(), 'Sluice.Test.EICAR');
@@ -215,4 +217,13 @@ t.test('Squid', async (t) => {
     t.equal(blocked?.status(), 403);
     t.match(await page.locator('body').textContent(), /Blocked: malware was found[\s\S]*Sluice\.Test\.EICAR/);
   });
+
+  await t.test('a service that was away is asked again at once', async (t) => {
+    relay.stop();
+    for (let count = 0; count < 30; count += 1) t.equal((await fetchThrough(proxy, `${base}/away`)).status, 500);
+    const again = await startRelay(port, relay.port);
+    t.teardown(() => again.stop());
+    t.equal((await fetchThrough(proxy, `${base}/back`)).status, 200);
+  });
+  t.notMatch(readFileSync(log, 'utf8'), 'WARNING');
 });
