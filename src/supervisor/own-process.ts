@@ -10,9 +10,11 @@ import type { Log } from '../log.js';
 import { processAddon } from '../process-addon.js';
 import { systemProgram } from '../store/embedded/account.js';
 
-/** For good, and with what the process starts. Where it can't be had the log says so, and the start goes on. */
+/** For good, and with what the process starts; nor a debugger. Where it can't be had the log says so, and the start goes on. */
 export function setCoreDumps(wanted: 'on' | 'off', log: Log): void {
   if (wanted === 'on') return;
+  // Node's own listener would open one, on a port that every user of the machine reaches.
+  process.on('SIGUSR1', () => log.warn('SIGUSR1 does nothing: by itself Node would open a debugger (CORE_DUMPS)'));
   try {
     const addon = processAddon();
     if (addon === null) log.warn('core dumps are as the system has them: the addon that forbids them is not built');

@@ -160,6 +160,16 @@ t.test('a server that goes on', async (t) => {
     t.equal((await fetch(`${origin}/livez`)).status, 200);
   });
 
+  t.test('SIGUSR1 opens no debugger', async (t) => {
+    const { pid = 0, stderr } = running.process;
+    for (const one of [pid, serverPid(running)]) {
+      // Where Node opens one, it says so there.
+      const said = Promise.race([running.line('SIGUSR1'), once(stderr ?? running.process, 'data').then(String)]);
+      process.kill(one, 'SIGUSR1');
+      t.match(await said, '"SIGUSR1 does nothing');
+    }
+  });
+
   t.test('SIGHUP reads the signatures again, and the service goes on', async (t) => {
     const epoch = async (): Promise<number> => Object(await (await fetch(`${origin}/readyz`)).json()).engine.epoch;
     const first = await epoch();
