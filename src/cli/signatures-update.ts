@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { basename, extname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { type Config, readConfig } from '../config/config.js';
-import { databaseFiles, isDatabase } from '../engine/databases.js';
-import { presentFolders } from '../engine/folders.js';
+import { databaseFiles, isDatabase, isRuleFile } from '../engine/databases.js';
+import { presentFolders, ruleProblems } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
 import { freshclamSetupPath, makeFolder, ownSignaturesDirectory } from '../paths.js';
 import type { FolderOwner } from '../store/embedded/account.js';
@@ -105,8 +105,11 @@ async function updateIn({ staging, target, options, config, signal }: Update): P
       ? await importFolder(resolve(from ?? ''), staging)
       : ((await provideFreshclam(yes, signal)) ?? (await download({ folder: staging, ...source, signal })));
   if (problem !== null || signal.aborted) return problem ?? 'interrupted';
+  const refused = await keepRules(staging, target, present.filter(isRuleFile));
+  const reasons = refused.map((one) => one.replaceAll(staging, from ?? 'the download')).join('; ');
   const changes = await changesOf(staging, target, present);
   if (changes.renamed.length + changes.removed.length === 0) {
+    if (refused.length > 0) return reasons;
     process.stdout.write(`${target} has the newest signatures already\n`);
     return null;
   }
@@ -117,6 +120,7 @@ async function updateIn({ staging, target, options, config, signal }: Update): P
   const owner = otherOwner(target === config.signatureDownloads ? config.dataDirectory : target);
   await putInPlace({ staging, target, owner }, changes);
   process.stdout.write(`${describeLoad(tried.engine)}\n`);
+  if (refused.length > 0) process.stderr.write(`sluice: ${reasons}; the one that is there stays\n`);
   for (const name of changes.renamed) process.stdout.write(`${join(target, name)} is new\n`);
   for (const name of changes.removed) process.stdout.write(`${join(target, name)} is gone\n`);
   return null;
@@ -137,12 +141,30 @@ function sourceOf(from: string | null, config: Config): Pick<DatabaseDownloadOpt
 async function linkPresent(target: string, staging: string): Promise<readonly string[]> {
   const names = (await databaseFiles(target)).map((path) => basename(path));
   const state = (await readdir(target)).filter((name) => name === FRESHCLAM_STATE);
-  for (const name of [...names, ...state]) {
-    await symlink(join(target, name), join(staging, name)).catch(() =>
-      copyWithTimes(join(target, name), join(staging, name)),
-    );
-  }
+  for (const name of [...names, ...state]) await link(join(target, name), join(staging, name));
   return names;
+}
+
+async function link(from: string, to: string): Promise<void> {
+  await symlink(from, to).catch(() => copyWithTimes(from, to));
+}
+
+/**
+ * Resolves with what is wrong in newer rule files whose older ones are good. Those stay: a mistake of who publishes rules takes none away, and keeps no
+ * databases back.
+ */
+async function keepRules(staging: string, target: string, names: readonly string[]): Promise<string[]> {
+  const refused: string[] = [];
+  for (const name of names) {
+    const [newer, older] = [join(staging, name), join(target, name)];
+    if (await isSame(newer, older)) continue;
+    const problems = await ruleProblems(newer);
+    if (problems.length === 0 || (await ruleProblems(older)).length > 0) continue;
+    refused.push(...problems);
+    await rm(newer);
+    await link(older, newer);
+  }
+  return refused;
 }
 
 async function copyWithTimes(from: string, to: string): Promise<void> {

@@ -60,6 +60,11 @@ export async function folderStatus(folder: string): Promise<readonly FileStatus[
   return await Promise.all(files.map((file) => fileStatus(file, rules.get(file.path))));
 }
 
+/** What YARA-X finds wrong in a file of rules, one line each; none where there is no YARA-X. */
+export async function ruleProblems(path: string): Promise<string[]> {
+  return problemsOf(await validateRules([path]).catch(() => []));
+}
+
 async function fileStatus({ path, container, builtAt }: DatabaseFile, rules: RuleFile | undefined) {
   return {
     path,

@@ -113,6 +113,21 @@ t.test('status and check name the line where a rule file is wrong; the other fil
   );
 });
 
+t.test('update keeps a rule file whose newer one has an error, and puts other files in place', async (t) => {
+  const good = 'rule one { condition: filesize == 1 }\n';
+  const into = databaseFolder(t, { 'a.ndb': NEW, 'own.yar': good });
+  const from = databaseFolder(t, { 'own.yar': 'rule one { condition: }\n' });
+  const alone = await run(t, ['update', '--from', from, '--into', into]);
+  t.equal(alone.code, 2);
+  t.match(alone.stderr, `nothing was changed: ${from}/own.yar:1:`);
+  const other = `${'a'.repeat(32)}:10:Test.Hash\n`;
+  writeFileSync(join(from, 'b.hdb'), other);
+  const beside = await run(t, ['update', '--from', from, '--into', into]);
+  t.equal(beside.code, 0, beside.stderr);
+  t.match(beside.stderr, `${from}/own.yar:1:`);
+  t.strictSame(contentOf(into), { 'a.ndb': NEW, 'b.hdb': other, 'own.yar': good });
+});
+
 t.test('update fetches from URLs, puts in place what loads, and has nothing to do the next time', async (t) => {
   const url = await startMirror(t, { 'own.ndb': NEW, 'more.hdb': `${'a'.repeat(32)}:10:Test.Hash\n` });
   const into = join(temporaryFolder(t), 'made', 'for it');
