@@ -204,8 +204,9 @@ async function isMuch(paths: readonly string[]): Promise<boolean> {
 /** In the user's folder of caches (XDG Base Directory Specification 0.8); null: it is not the user's alone. Who writes there, or puts another folder in the place of one above it, decides what is looked at. */
 function ownFolder(env: NodeJS.ProcessEnv): string | null {
   const named = env['XDG_CACHE_HOME'] ?? '';
-  const folder = join(isAbsolute(named) ? named : join(homedir(), '.cache'), 'sluice', 'gates');
   try {
+    // Throws for a user that /etc/passwd doesn't know and who has no HOME.
+    const folder = join(isAbsolute(named) ? named : join(homedir(), '.cache'), 'sluice', 'gates');
     makeFolder(folder);
     return isOurs(statSync(folder)) && isClosedToOthers(folder) ? realpathSync(folder) : null;
   } catch {

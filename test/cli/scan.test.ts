@@ -1,5 +1,5 @@
 // `sluice scan` as a process: findings, exit codes and JSON, over files as they come and as an attacker would make them.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import {
   chmodSync,
@@ -18,6 +18,7 @@ import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { nestedZip, zip } from '../fixtures/archives.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { temporaryFolder } from '../fixtures/folder.js';
+import { noNamespaces } from '../fixtures/namespaces.js';
 import { eicar } from '../fixtures/samples.js';
 
 const EICAR_NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
@@ -321,3 +322,12 @@ t.test(
     t.same(lines(onFile), both, 'nothing can be kept there');
   },
 );
+
+t.test('a user without a name and without HOME scans much, too', { skip: noNamespaces }, async (t) => {
+  const path = folder(t, { 'a.com': eicar(), large: randomBytes(8 << 20) });
+  const args = ['--map-user=4711', process.execPath, mainPath, 'scan', path];
+  const env = { PATH: process.env['PATH'], SIGNATURES_DIR: ownSignaturesDirectory };
+  const { status, stdout, stderr } = spawnSync('unshare', args, { env, encoding: 'utf8' });
+  t.equal(status, 1, stderr);
+  t.match(stdout, `${path}/a.com: INFECTED ${EICAR_NAME}\n${path}/large: CLEAN\n`);
+});
