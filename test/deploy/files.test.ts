@@ -178,7 +178,10 @@ t.test('Kubernetes: settings, ports, paths, volumes and sums', async (t) => {
   t.equal(pod.volumes.find(({ name }) => name === 'shm')?.emptyDir?.sizeLimit, '2Gi');
   assertMemory(t, settings.data, 2048, 8192);
   await assertFetches(t, pod.containers.find(({ name }) => name === 'freshclam')?.command ?? []);
-  t.match(readFileSync(join(deployPath('..'), 'src/service/scan-metrics.ts'), 'utf8'), "'sluice_scan_wait_seconds'");
+  t.match(
+    readFileSync(join(deployPath('..'), 'src/service/scan-metrics.ts'), 'utf8'),
+    'sluice_scan_wait_seconds: histogram(',
+  );
 });
 
 /** Each of its containers mounts what the pod has. */
