@@ -1,8 +1,7 @@
 // A body that the server hasn't read waits at the client: what the kernel holds of it is what one turn of the event loop reads.
-import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { openRaw } from '../fixtures/raw-http.js';
+import { openRaw, unreadBytes } from '../fixtures/raw-http.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 
 const MIB = 1024 * 1024;
@@ -10,17 +9,6 @@ const MIB = 1024 * 1024;
 const READ_AT_ONCE_BYTES = 512 * 1024;
 /** The kernel gives a connection room as it is read: without a bound it has megabytes of it after these. */
 const UPLOADS = 3;
-
-/** Bytes that the connection from that port has unread at the server. */
-function unreadBytes(serverPort: number, clientPort: number): number {
-  const hex = (port: number): string => port.toString(16).toUpperCase().padStart(4, '0');
-  const line = readFileSync('/proc/net/tcp', 'utf8')
-    .split('\n')
-    .find((each) => each.includes(`:${hex(serverPort)} `) && each.includes(`:${hex(clientPort)} 01 `));
-  const queue = /^\s*\d+: \w+:(\w+) \w+:\w+ 01 \w+:(\w+)/.exec(line ?? '');
-  if (queue?.[1] !== hex(serverPort)) throw new Error(`no such connection: ${line}`);
-  return Number.parseInt(queue[2] ?? '', 16);
-}
 
 /** Resolves when the client can't get rid of any more. */
 async function untilStuck(serverPort: number, clientPort: number): Promise<number> {
