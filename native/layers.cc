@@ -230,9 +230,9 @@ void Layers::NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& readin
   if (!Take(bytes, zip::BoundedBytes(reading), bounded)) return;
   NoteOpened(level, bytes, reading.opened);
   if (!NoteSaidEncrypted(bytes, reading)) return;
+  if (std::ranges::any_of(reading.members, &zip::Member::is_encrypted)) Mark(kEncrypted);
   uint64_t taken = 0;
   for (const zip::Member& member : reading.members) {
-    if (member.is_encrypted) Mark(kEncrypted);
     if (member.is_encrypted) continue;
     Held held;
     streams::Output output(&held, now_.bytes_left, deadline_);

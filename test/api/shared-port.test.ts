@@ -1,11 +1,12 @@
 // Several processes on one port: one that comes later gets as many connections as the others have, and none is lost while a process is killed or replaced.
 import { once } from 'node:events';
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import t, { type Test } from 'tap';
 import { startBusyServer } from '../fixtures/busy-server.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { childrenOf } from '../fixtures/processes.js';
+import { connectionsAt } from '../fixtures/raw-http.js';
 import { startRedis } from '../fixtures/redis.js';
 import type { TestServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
@@ -13,8 +14,6 @@ import { until } from '../fixtures/until.js';
 const LIVE = 'GET /livez HTTP/1.1\r\nHost: a\r\n\r\n';
 /** A connection that is silent for 8 s may be ended. */
 const ASK_AGAIN_MS = 1_000;
-/** As /proc/net/tcp writes it. */
-const ESTABLISHED = '01';
 
 const [postgres, redis] = await Promise.all([startPostgres({ t }), startRedis({ t })]);
 
@@ -43,13 +42,7 @@ async function open(t: Test, { port }: TestServer): Promise<void> {
 
 /** How many connections each of the server's processes has. */
 function connectionsOf(server: TestServer): number[] {
-  const port = server.port.toString(16).toUpperCase().padStart(4, '0');
-  const ofPort = readFileSync('/proc/net/tcp', 'utf8')
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/))
-    .filter(([, local, , state]) => local?.endsWith(`:${port}`) && state === ESTABLISHED)
-    .map((fields) => `socket:[${fields[9]}]`);
-  const sockets = new Set(ofPort);
+  const sockets = new Set(connectionsAt(server.port).map((fields) => `socket:[${fields[9]}]`));
   return childrenOf(server.pid).map((pid) => openFiles(pid).filter((file) => sockets.has(file)).length);
 }
 

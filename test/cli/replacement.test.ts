@@ -51,6 +51,7 @@ t.test(
     process.kill(server.pid, 'SIGUSR2');
     await server.printed(/"msg":"(replaced)"/);
     await server.printed(/"msg":"(stopped)"/);
+    t.notMatch(server.output(), 'not warm');
     // Until the limit is reached, if it isn't yet.
     let more = 0;
     let last = await upload(server.url, 'the last ones');

@@ -47,7 +47,7 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     await page.waitForURL(`${server.url}/history?verdict=infected`);
     await page.getByText('No scan matches these filters').first().waitFor();
     noComplaints(t, person, [401]);
-    // A browser that keeps nothing of the site is told so, and shows what needs no sign-in.
+    // This browser keeps nothing of the site. The sign-in page says so. Pages that need no sign-in are shown.
     const { page: keepsNothing, context } = await browser.person();
     await keepsNothing.addInitScript("Object.defineProperty(window, 'localStorage', { get() { throw new Error(); } })");
     await keepsNothing.route('**/web/auth/login', async (route) => {
