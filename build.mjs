@@ -212,7 +212,7 @@ async function buildAddon(addon) {
   const folder = dirname(dirname(dirname(addon)));
   const outputs = [addonPath, faultsPath].map((path) => dirname(dirname(path)));
   const notIts = addon === addonPath ? [...outputs, dirname(dirname(dirname(faultsPath)))] : outputs;
-  const sources = filesUnder(at('native'), /\.(cc|h|gyp|gypi)$/).filter(
+  const sources = filesUnder(at('native'), /\.(cc|h|gyp|gypi|sh)$/).filter(
     (path) => !notIts.some((excluded) => path.startsWith(`${excluded}/`)),
   );
   if (sources.length === 0 || (existsSync(addon) && newestMs(sources) <= statSync(addon).mtimeMs)) return;

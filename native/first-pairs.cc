@@ -12,8 +12,7 @@
 namespace sluice::regexes {
 namespace {
 
-constexpr uint32_t kExtended = 0x80;        // PCRE2_EXTENDED
-constexpr uint32_t kAnchored = 0x80000000;  // PCRE2_ANCHORED
+constexpr uint32_t kExtended = 0x80;  // PCRE2_EXTENDED
 // Of the places of a text, about, one is tried where there are so many. More of them are better tried without looking for them.
 constexpr size_t kPlacesForOne = 16;
 

@@ -10,6 +10,8 @@
 
 namespace sluice::regexes {
 
+inline constexpr uint32_t kAnchored = 0x80000000;  // PCRE2_ANCHORED
+
 // The pairs of bytes with which the matches of an expression begin, or more. Upper and lower case of a letter are the same here.
 class FirstPairs {
  public:

@@ -12,6 +12,7 @@
 namespace sluice::pdf {
 
 inline constexpr std::string_view kObject = "obj";
+inline constexpr std::string_view kStream = "stream";
 inline constexpr std::string_view kBlanks("\0\t\n\f\r ", 6);
 
 enum class Kind : uint8_t { kEnd, kName, kWord, kOpen, kClose, kList, kListEnd, kText, kDigits, kOther };

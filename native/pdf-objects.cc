@@ -9,8 +9,6 @@
 namespace sluice::pdf {
 namespace {
 
-constexpr std::string_view kStream = "stream";
-
 struct Named {
   std::string_view name;
   Filter filter;

@@ -8,9 +8,9 @@ namespace {
 
 constexpr std::string_view kScript = "JS";
 
-class Reader {
+class ScriptReader {
  public:
-  Reader(std::string_view text, size_t most) : text_(text), most_(most), allowance_(text) {}
+  ScriptReader(std::string_view text, size_t most) : text_(text), most_(most), allowance_(text) {}
 
   Scripts Read() {
     for (size_t at = text_.find('/'); at != text_.npos && !IsFull(); at = text_.find('/', at + 1)) {
@@ -106,6 +106,6 @@ Scripts ReadEncryptedTexts(std::string_view text, const Encryption& encryption, 
   return EncryptedReader(text, encryption, texts_max).Read();
 }
 
-Scripts ReadScripts(std::string_view text, size_t texts_max) { return Reader(text, texts_max).Read(); }
+Scripts ReadScripts(std::string_view text, size_t texts_max) { return ScriptReader(text, texts_max).Read(); }
 
 }  // namespace sluice::pdf

@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "held.h"
+#include "pdf-lexer.h"
 
 namespace sluice::pdf {
 namespace {
-
-constexpr std::string_view kStream = "stream";
 
 std::string_view Behind(std::string_view text, std::string_view name) {
   const size_t at = text.find(name);

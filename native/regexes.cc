@@ -44,7 +44,6 @@ constexpr uint32_t kComplete = 1;              // PCRE2_JIT_COMPLETE
 constexpr int kNoMatch = -1;                   // PCRE2_ERROR_NOMATCH
 constexpr int kLimit = -47;                    // PCRE2_ERROR_MATCHLIMIT
 constexpr uint32_t kNoStartOptimize = 0x10000;  // PCRE2_NO_START_OPTIMIZE
-constexpr uint32_t kAnchored = 0x80000000;     // PCRE2_ANCHORED
 constexpr uint32_t kUseOffsetLimit = 0x800000;  // PCRE2_USE_OFFSET_LIMIT
 // Of machine code: it takes them in less time than the interpreter its own, of which libclamav allows 100,000.
 constexpr uint32_t kStepsMost = 400'000;

@@ -98,7 +98,7 @@ struct ScanReport {
   bool storage_failed = false;
   // The number of what libclamav says the content is (content-types.h).
   uint32_t type = 0;
-  SecondLook second_look;
+  SecondLook second_look{};
 };
 
 // Since the engine was built.

@@ -100,7 +100,7 @@ node_tests() {
   echo '== node'
   # A tree beside this one: the addon is found by its place.
   mkdir -p "$work/tree/native"
-  cp native/*.cc native/*.h native/*.gyp native/*.gypi "$work/tree/native"
+  cp native/*.cc native/*.h native/*.gyp native/*.gypi native/*.sh "$work/tree/native"
   cp -r native/faults native/node "$work/tree/native"
   rm -rf "$work/tree/native/faults/build"
   cp -r dist signatures package.json .taprc "$work/tree"
