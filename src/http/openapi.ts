@@ -281,22 +281,35 @@ export function queryBoolean(documented: DocumentObject = {}) {
 
 /** One parameter for each field of the schema that reads the query. */
 export function queryParameters(schema: z.ZodObject): DocumentObject[] {
-  const { properties = {}, required = [] } = documented(schema, 'input');
-  return Object.entries(properties).map(([name, property]) => {
-    const { description, sentAs: sent, ...read } = typeof property === 'boolean' ? {} : property;
-    return {
-      name,
-      in: 'query',
-      ...(required.includes(name) ? { required: true } : {}),
-      ...(description === undefined ? {} : { description }),
-      schema: sent ?? read,
-    };
-  });
+  return Object.entries(schema.shape).map(([name, field]) => parameter(name, 'query', z.object({ [name]: field })));
 }
 
 export function pathParameter(name: string, schema: z.ZodType): DocumentObject {
-  const { description, ...read } = documented(schema, 'input');
-  return { name, in: 'path', required: true, ...(description === undefined ? {} : { description }), schema: read };
+  return parameter(name, 'path', z.object({ [name]: schema }));
+}
+
+/** Described when the document is made, as `jsonContent`. `holder` has it as its only field. */
+function parameter(name: string, place: 'query' | 'path', holder: z.ZodObject): DocumentObject {
+  return {
+    name,
+    in: place,
+    get required() {
+      return documented(holder, 'input').required === undefined ? undefined : true;
+    },
+    get description() {
+      return described(holder).description;
+    },
+    get schema() {
+      const { description: _, sentAs: sent, ...read } = described(holder);
+      return sent ?? read;
+    },
+  };
+}
+
+function described(holder: z.ZodObject): z.core.JSONSchema.BaseSchema {
+  const { properties = {}, $defs } = documented(holder, 'input');
+  const [property = {}] = Object.values(properties);
+  return typeof property === 'boolean' ? {} : { ...property, ...($defs === undefined ? {} : { $defs }) };
 }
 
 /** Described when the document is made: most servers are never asked for it, and it takes longer than all else of a route. */

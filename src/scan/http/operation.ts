@@ -154,7 +154,9 @@ const url = {
 const leftEmpty = { type: 'string', const: '' };
 
 const urlBody = {
-  schema: documented(UrlToScan, 'input'),
+  get schema() {
+    return documented(UrlToScan, 'input');
+  },
   example: { url: 'https://example.com/report.pdf' } satisfies z.infer<typeof UrlToScan>,
 };
 
@@ -219,7 +221,9 @@ const verdict = {
   description: 'The verdict about all of the content.',
   content: {
     'application/json': {
-      schema: documented(ScanResult, 'output'),
+      get schema() {
+        return documented(ScanResult, 'output');
+      },
       examples: { clean: { value: clean }, infected: { value: infected } },
     },
   },

@@ -86,16 +86,13 @@ export function parsePrior(bytes: Buffer): PriorFile {
   return { ...header, sets };
 }
 
-/** Throws where it is damaged. */
+/** It is read when it is first asked: a start whose gates are made needs its digest alone. What is asked throws where it is damaged. */
 export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARNED) {
-  const { classes, sets } = parsePrior(bytes);
-  const opened = sets.map(openSet);
-  const formats = opened[classes.length] ?? NO_WINDOWS;
-  const byTarget = new Map<number, Class>();
-  for (const [index, { target, units, share, beginnings }] of classes.entries()) {
-    const set = together(opened[index] ?? NO_WINDOWS, formats, learned);
-    if (units >= UNITS_MIN) byTarget.set(target, { share, set, beginnings: new Map(Object.entries(beginnings)) });
-  }
+  let read: ReadonlyMap<number, Class> | null = null;
+  const byTarget = (): ReadonlyMap<number, Class> => {
+    read ??= classesOf(parsePrior(bytes), learned);
+    return read;
+  };
   const digest = createHash('sha256')
     .update(bytes)
     .update(learned.digest ?? '')
@@ -104,14 +101,25 @@ export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARN
     /** Of the file, and of what was learned. */
     digest,
     /** At most so large a share of clean contents has the gate; 0: it was not seen; null: nothing is known. */
-    shareOf: (gate: Gate): number | null => shareOf(byTarget, gate),
+    shareOf: (gate: Gate): number | null => shareOf(byTarget(), gate),
     /** Of a gate that was not seen: how many of its windows were not, as far as `UNSEEN_MAX`. */
-    unseenOf: (gate: Gate): number => unseenOf(byTarget, gate),
+    unseenOf: (gate: Gate): number => unseenOf(byTarget(), gate),
     /** Hashes of its windows that were not seen, as numbers of 39 bits: of those that it has in any kind of content that it is for. */
-    unseenWindows: (gate: Gate): readonly number[] => unseenWindows(byTarget, gate),
+    unseenWindows: (gate: Gate): readonly number[] => unseenWindows(byTarget(), gate),
     /** Those of it that make the gate a common one as soon as all are learned, as far as they were not seen; null: no windows do. */
-    decidingWindows: (gate: Gate): readonly number[] | null => decidingWindows(byTarget, gate),
+    decidingWindows: (gate: Gate): readonly number[] | null => decidingWindows(byTarget(), gate),
   };
+}
+
+function classesOf({ classes, sets }: PriorFile, learned: LearnedWindows): ReadonlyMap<number, Class> {
+  const opened = sets.map(openSet);
+  const formats = opened[classes.length] ?? NO_WINDOWS;
+  const byTarget = new Map<number, Class>();
+  for (const [index, { target, units, share, beginnings }] of classes.entries()) {
+    const set = together(opened[index] ?? NO_WINDOWS, formats, learned);
+    if (units >= UNITS_MIN) byTarget.set(target, { share, set, beginnings: new Map(Object.entries(beginnings)) });
+  }
+  return byTarget;
 }
 
 const NO_WINDOWS: WindowSet = { has: () => false };

@@ -65,9 +65,10 @@ t.test('a window counts once a package, by the kind of content', async (t) => {
   t.equal(prior.unseenOf(gate(TEXT, common)), 0);
   t.ok(prior.unseenOf(gate(TEXT, hex('Xk2#qZ9!vW7&Yp5'))) > 4, 'nearly all of its windows');
   t.equal(prior.shareOf(gate(TEXT, '00'.repeat(8), 'EOF-8')), 1, 'what fills is everywhere');
-  t.throws(() => openPrior(bytes.subarray(0, bytes.length - 9)), /cut/);
-  t.throws(() => openPrior(Buffer.from('something else')), /no file of windows/);
-  t.throws(() => openPrior(bytes.subarray(0, bytes.length - 1)), /cut/, 'the set of formats is the last one');
+  const ask = (file: Buffer) => openPrior(file).shareOf(gate(TEXT, common));
+  t.throws(() => ask(bytes.subarray(0, bytes.length - 9)), /cut/);
+  t.throws(() => ask(Buffer.from('something else')), /no file of windows/);
+  t.throws(() => ask(bytes.subarray(0, bytes.length - 1)), /cut/, 'the set of formats is the last one');
   const [once, twice] = [await readCounts([counts]), await readCounts([counts, counts])];
   const sumOf = ({ windows }: typeof once): number =>
     windows[TEXT]?.reduce((sum, number, count) => sum + number * count, 0) ?? 0;
