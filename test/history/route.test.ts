@@ -397,8 +397,8 @@ onEachStore(async (t, store) => {
     };
     const other = await open(t, target);
     await other.sql`ALTER TABLE scans RENAME TO hidden_scans`;
-    // As large as one wants.
-    await other.sql`CREATE VIEW scans AS SELECT hidden_scans.* FROM hidden_scans, generate_series(1, 10000000000)`;
+    // As long as one wants, and it takes nothing of the processor.
+    await other.sql`CREATE VIEW scans AS SELECT hidden_scans.* FROM hidden_scans, pg_sleep(600)`;
     t.match(await get('?q=nowhere'), tooSlow);
     await other.sql`DROP VIEW scans`;
     await other.sql`ALTER TABLE hidden_scans RENAME TO scans`;
