@@ -166,6 +166,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const signatureDownloads = join(settings.dataDirectory, 'signatures');
   return {
     ...others,
+    engine: engineChoice(settings),
     signatureFolders: signatureFolders(signaturesDir, signatureDownloads),
     /** Where `signatures update` puts what it fetches when no folder of others is in use. */
     signatureDownloads,
@@ -273,8 +274,16 @@ function checkPorts({ settings, problems }: Read): void {
   }
 }
 
+/** With SANDBOX=required nothing stands in for ClamAV. */
+function engineChoice({ sandbox, engine }: Pick<Read['settings'], 'sandbox' | 'engine'>): Read['settings']['engine'] {
+  return sandbox === 'required' && engine === 'auto' ? 'clamav' : engine;
+}
+
 function checkThreads({ settings, isWrong, problems }: Read): void {
-  const { scanThreads, scanThreadsMost } = settings;
+  const { scanThreads, scanThreadsMost, sandbox, engine } = settings;
+  // They are confined for ClamAV alone.
+  if (sandbox === 'required' && engine === 'yara')
+    problems.push('SANDBOX must not be required with ENGINE=yara: nothing would be scanned');
   if (scanThreads === null || scanThreadsMost === null || isWrong('scanThreads')) return;
   if (scanThreadsMost < scanThreads) problems.push('SCAN_THREADS_MOST must be at least SCAN_THREADS');
 }

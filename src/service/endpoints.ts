@@ -22,7 +22,7 @@ import type { Parts } from './parts.js';
 interface RouteParts
   extends Pick<
     Parts,
-    'signatures' | 'standing' | 'history' | 'postgres' | 'admission' | 'version' | 'library' | 'sandbox'
+    'signatures' | 'pool' | 'standing' | 'history' | 'postgres' | 'admission' | 'version' | 'library' | 'sandbox'
   > {
   /** What the rooms serve: scans, accounts, billing. */
   readonly served: readonly Route[];
@@ -121,7 +121,10 @@ async function readiness(parts: RouteParts): Promise<Reply> {
   const { signatures, isWarm, folders } = parts;
   const hide = <Part extends { message?: string | undefined }>(part: Part): Part =>
     part.message === undefined ? part : { ...part, message: withoutPaths(part.message, folders) };
-  const engine = signatures.state();
+  const state = signatures.state();
+  const unable = parts.pool.problem;
+  const engine =
+    state.kind === 'ready' && isWarm() && unable !== null ? ({ kind: 'failed', message: unable } as const) : state;
   const problem = await problemOf(parts.postgres);
   const journal = parts.history.state();
   const degraded = parts.admission.problem();
@@ -131,7 +134,7 @@ async function readiness(parts: RouteParts): Promise<Reply> {
     status: ready ? 'ready' : 'unavailable',
     engine:
       engine.kind === 'ready' && !isWarm() ? { status: 'loading', percent: 100 } : hide(describeState(engine, hide)),
-    signatures: engine.kind === 'ready' ? parts.standing(engine.engine) : null,
+    signatures: state.kind === 'ready' ? parts.standing(state.engine) : null,
     // While it is degraded scans are served as well: it doesn't make the service unready.
     admission: degraded === null ? { status: 'ready' } : hide({ status: 'degraded', message: degraded }),
     store: problem === null ? { status: 'ready' } : hide({ status: 'failed', message: problem }),

@@ -213,6 +213,10 @@ t.test('the words are our own, and a variable that has no effect is a mistake', 
   t.strictSame(problemsOf({ SCAN_THREADS: '3', SCAN_THREADS_MOST: '2' }), [
     'SCAN_THREADS_MOST must be at least SCAN_THREADS',
   ]);
+  t.strictSame(problemsOf({ SANDBOX: 'required', ENGINE: 'yara' }), [
+    'SANDBOX must not be required with ENGINE=yara: nothing would be scanned',
+  ]);
+  t.equal(readConfig({ SANDBOX: 'required' }).engine, 'clamav', 'rules that nothing confines stand in for nobody');
   t.strictSame(problemsOf({ PORT: '9090' }), ['PORT must not be the port of ADMIN_PORT']);
   const ports = { PORT: '81', ADMIN_PORT: '80', PROCESSES: '2', REDIS_URL: 'redis://127.0.0.1', ICAP_PORT: '81' };
   t.strictSame(problemsOf({ ...ports, ICAP_ACCOUNT: 'icap@example.com' }), [

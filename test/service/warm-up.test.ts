@@ -69,6 +69,19 @@ t.test('a process that can not try itself out serves all the same', async (t) =>
   t.equal((await upload(cold.url, 'some text')).status, 200);
 });
 
+t.test('a process that no scan thread starts in is not ready, and says why', async (t) => {
+  // libraries of the threads, and none of the server's, make code of texts.
+  const env = { NODE_OPTIONS: '--disallow-code-generation-from-strings', SCAN_TIMEOUT_MS: '1000' };
+  const idle = await startServer({ t, env });
+  const answer = await fetch(`${idle.url}/readyz`);
+  t.equal(answer.status, 503);
+  t.match(await answer.json(), {
+    status: 'unavailable',
+    engine: { status: 'failed', message: /^Code generation from strings/ },
+    signatures: 'starter',
+  });
+});
+
 t.test('an idle process is not woken for measures of its own event loop again and again', async (t) => {
   let leastSeconds = Number.POSITIVE_INFINITY;
   // Asking forgets what was measured. Before the next measure it is as large as a number can be.

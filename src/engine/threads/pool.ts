@@ -115,6 +115,11 @@ export class ScanPool {
     this.#lanes = this.#heavy === null ? [this.#light] : [this.#light, this.#heavy];
   }
 
+  /** Why nothing can be scanned at the moment; null: it can. Without threads for large contents the others take them. */
+  get problem(): string | null {
+    return this.#memory.refusal ?? this.#light.set.problem;
+  }
+
   get waiting(): number {
     return this.#sum((lane) => lane.waiting);
   }

@@ -52,6 +52,8 @@ export class ThreadSet {
   #peak = 0;
   #keeping: NodeJS.Timeout | null = null;
   #givenUp = 0;
+  /** Why none could be started, since one has; at first none has yet. */
+  #lack: string | null = 'No scan thread has started yet';
   #isStopped = false;
 
   constructor(options: ThreadSetOptions) {
@@ -64,6 +66,12 @@ export class ThreadSet {
 
   get hasStarted(): boolean {
     return this.slots.some(({ hasStarted }) => hasStarted);
+  }
+
+  /** Why nothing can be scanned until another thread starts; null: it can, or one starts in the place of one that was given up. */
+  get problem(): string | null {
+    if (this.slots.some(({ hasStarted, isGivenUp }) => hasStarted && !isGivenUp)) return null;
+    return this.#lack ?? (this.size === 0 ? 'All scan threads hang' : null);
   }
 
   /** As many as the set has are at scans or idle: no more of them start. */
@@ -149,6 +157,7 @@ export class ThreadSet {
   /** A thread that starts can be taken when it has said its number. */
   welcome(slot: ThreadSlot): void {
     slot.hasStarted = true;
+    this.#lack = null;
     if (slot.scan === null && !slot.isEnding && !this.#idle.includes(slot)) this.#idle.push(slot);
   }
 
@@ -176,15 +185,16 @@ export class ThreadSet {
       try {
         this.#open(true);
       } catch (error) {
-        this.#options.onLack(messageOfError(error));
-        this.#tryLater();
+        this.#lacks(error);
         return;
       }
     }
   }
 
-  /** There may be no other thread left whose return would lead to a next try. */
-  #tryLater(): void {
+  #lacks(reason: unknown): void {
+    this.#lack = messageOfError(reason);
+    this.#options.onLack(this.#lack);
+    // There may be no other thread left whose return would lead to a next try.
     setTimeout(() => this.#fill(), RETRY_MS).unref();
   }
 
@@ -238,10 +248,7 @@ export class ThreadSet {
     else if (scan !== null) this.busy -= 1;
     for (const one of [scan, next]) if (one !== null) this.#options.onDied(one);
     if (slot.hasStarted) this.#fill();
-    else {
-      this.#options.onLack(messageOfError(reason));
-      this.#tryLater();
-    }
+    else this.#lacks(reason);
     this.#options.onIdle();
   }
 }

@@ -53,11 +53,11 @@ threads.giveUp(slot);
 threads.putBack(slot);
 // By then the kernel has refused the next thread.
 await limitProcesses('1');
-process.stdout.write(`${threads.isFree ? 1 : 0} free\n`);
+process.stdout.write(`${threads.isFree ? 1 : 0} free, ${threads.problem === null ? 'no' : 'a'} problem\n`);
 const again = started();
 await limitProcesses('1024');
 await again;
-process.stdout.write('1 again\n');
+process.stdout.write(`1 again, ${threads.problem ?? 'no'} problem\n`);
 
 const pool = new ScanPool({ threads: 1, threadsMost: 3, queueLimit: 10, scanTimeoutMs: 10_000, sandbox: 'off' });
 await scanOnce(pool, sharedBytes(Buffer.from('small')), 1);
