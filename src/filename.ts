@@ -9,8 +9,8 @@ const EXTENSION_MAX_CHARACTERS = 32;
 const PLAIN = /^[!-.0-[\]-~][ -.0-[\]-~]{0,99}$/;
 
 /**
- * The base name of what a client calls its file: path parts dropped (either slash), control characters removed, at most 255
- * characters, of which the extension is kept. Null when nothing that names a file is left.
+ * The base name of what a client calls its file: path parts dropped (either slash), and backslashes at its end; control characters
+ * removed, at most 255 characters, of which the extension is kept. Null when nothing that names a file is left.
  */
 export function baseName(filename: string): string | null {
   const kept = PLAIN.test(filename) ? filename : keptOf(filename);
@@ -18,7 +18,9 @@ export function baseName(filename: string): string | null {
 }
 
 function keptOf(filename: string): string {
-  const last = filename.split(/[/\\]/).at(-1) ?? '';
+  // A slash ends no file's name. A backslash may, but for Windows, and browsers send it as it is.
+  const behindSlash = filename.slice(filename.lastIndexOf('/') + 1);
+  const last = behindSlash.split('\\').findLast((part) => part !== '') ?? '';
   const characters = [...last.replace(/\p{Cc}/gu, '')];
   // Cut before it is checked: 255 blanks before the rest would leave a name of blanks.
   return characters.length <= FILENAME_MAX_CHARACTERS ? characters.join('') : shortened(characters);

@@ -249,8 +249,12 @@ interface Disposition {
  */
 const LINE = /([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\r\n]*)(?:\r\n(?!$)|$)/y;
 const BLANKS = /^[ \t]+/;
-/** `; name=token` or `; name="quoted"`, a backslash escaping only quote and backslash: Windows paths come unescaped. */
-const PARAMETER = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"|([^\s";]*))/y;
+/**
+ * `; name=token` or `; name="quoted"`, a backslash escaping only quote and backslash: Windows paths come unescaped. Nor does it escape a quote behind which
+ * there is no other: browsers and curl send a name that ends in a backslash so.
+ */
+const PARAMETER =
+  /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"|"([^"]*\\)"(?=[ \t]*(?:;|$))|([^\s";]*))/y;
 
 /** What clients send as a rule: nothing in it stands for anything else. */
 const PLAIN =
@@ -331,7 +335,8 @@ export function parseDisposition(value: string): Disposition {
       throw new MalformedMultipart('a part has an invalid Content-Disposition');
     }
     if (parameters.has(name)) throw new MalformedMultipart(`a part has two ${name} parameters`);
-    parameters.set(name, match[2] === undefined ? (match[3] ?? '') : unescaped(match[2]));
+    const [, , quoted, raw, token = ''] = match;
+    parameters.set(name, quoted === undefined ? (raw ?? token) : unescaped(quoted));
     end = PARAMETER.lastIndex;
   }
   const filename = extended(parameters.get('filename*')) ?? plain(parameters.get('filename'));

@@ -21,6 +21,11 @@ const filenames: [string, string | null][] = [
   ['filename="100%25.txt"', '100%25.txt'],
   ['filename="a\\"b\\\\c.txt"', 'a"b\\c.txt'],
   ['filename="C:\\dir\\a.txt"', 'C:\\dir\\a.txt'],
+  // A name that ends in a backslash, as browsers and curl send it.
+  ['filename="a\\"', 'a\\'],
+  ['filename="C:\\dir\\" ; x=y', 'C:\\dir\\'],
+  ['filename="a\\"; filename*=UTF-8\'\'b%5C', 'b\\'],
+  ['filename="a\\"; b"', 'a"; b'],
   // RFC 8187 wins, wherever it stands.
   ['filename="plain.txt"; filename*=UTF-8\'\'na%C3%AFve.txt', 'naïve.txt'],
   ["filename*=utf-8'en'%e2%82%ac.txt; filename=plain.txt", '€.txt'],
@@ -78,6 +83,8 @@ const refused: [string, string][] = [
   ['Content-Disposition: form-data', 'a part has no name'],
   ['Content-Disposition: attachment; name="file"; filename="a"', 'a part is not form-data'],
   ['Content-Disposition: form-data; name="file', 'a part has an invalid Content-Disposition'],
+  ['Content-Disposition: form-data; name="file"; filename="a\\"b', 'a part has an invalid Content-Disposition'],
+  ['Content-Disposition: form-data; name="file"; filename="a\\"; name="b', 'a part has an invalid Content-Disposition'],
 ];
 for (const [block, reason] of refused) {
   t.throws(() => parsePartHeaders(block), new MalformedMultipart(reason), JSON.stringify(block));
