@@ -183,6 +183,13 @@ t.test('a body that stops, or comes byte by byte', async (t) => {
     Buffer.from(
       `POST /api/v1/scans HTTP/1.1\r\nHost: a\r\nX-API-KEY: ${API_KEY}\r\nX-Filename: a.txt\r\nContent-Type: ${type}\r\nContent-Length: ${bytes}\r\n\r\n`,
     );
+  const early = await openRaw(server.port);
+  await early.send(head('application/json', 32_769));
+  t.match(await early.answer(), {
+    status: 413,
+    body: /^{"error":"Payload too large","message":"Expected at most 32 KB/,
+  });
+  early.end();
   const json = `{"url":"${remote}"}`;
   for (const [type, body, shown] of [
     ['application/json', json, /some file\.txt/],

@@ -130,6 +130,11 @@ t.test('who is signed in scans a URL by a route of its own, which takes nothing 
     status: 415,
     body: { error: 'Unsupported media type', message: 'Expected application/json' },
   });
+  const piece = { ...bearer(accessToken), 'Content-Type': 'application/json', 'Content-Range': 'bytes 0-1/2' };
+  t.match(await askJson(`${server.url}/web/url-scans`, { method: 'POST', body: '{}', headers: piece }), {
+    status: 400,
+    body: { error: 'Bad request', message: 'the request has a Content-Range' },
+  });
 });
 
 t.test('filenames are the last path segment that is not empty, or the host', async (t) => {

@@ -156,22 +156,22 @@ export type Taken = 'files' | 'urls' | 'all';
 
 /** Throws a Failure, and MalformedMultipart. */
 export function openReader(exchange: Exchange, target: FormTarget, takes: Taken): BodyReader {
-  const { headers } = exchange;
+  const { headers, body } = exchange;
   if (headers.has('content-encoding')) assertNotEncoded(headers);
   const query = exchange.query === '' || takes !== 'all' ? NO_QUERY : readQuery(exchange, ScanQuery);
   const contentType = headers.get('content-type');
   const type = mediaTypeOf(contentType ?? '');
   const metadata = headers.get('x-metadata');
   const options = metadata === undefined && query === NO_QUERY ? null : saidBeside(metadata, query);
-  if (takes === 'urls') {
-    if (type !== 'application/json') throw new Failure('jsonExpected');
-    return new UrlReader(readObject, options ?? new RequestOptions());
-  }
-  const boundary = readBoundary(contentType);
+  const boundary = takes === 'urls' ? null : readBoundary(contentType);
   // Libraries for large uploads send a file in pieces, each as a request of its own with its place in the file (RFC 9110 section 14.4).
   if (headers.has('content-range')) {
     const problem = 'the request has a Content-Range';
     throw boundary === null ? new Failure('badRequest', problem) : new MalformedMultipart(problem);
+  }
+  if (takes === 'urls') {
+    if (type !== 'application/json') throw new Failure('jsonExpected');
+    return new UrlReader(readObject, options, body);
   }
   if (boundary !== null) {
     if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a form has it in its part');
@@ -181,7 +181,7 @@ export function openReader(exchange: Exchange, target: FormTarget, takes: Taken)
   const read = TEXTS.get(type);
   if (read === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target, options);
   if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a URL has its own');
-  return new UrlReader(read, options ?? new RequestOptions());
+  return new UrlReader(read, options, body);
 }
 
 function saidBeside(metadataHeader: string | undefined, query: ScanQuery): RequestOptions {
@@ -240,16 +240,16 @@ class UrlReader implements BodyReader {
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(read: ReadText, options: RequestOptions) {
-    this.options = options;
+  /** Throws Failure `bodyTooLarge`. */
+  constructor(read: ReadText, options: RequestOptions | null, body: Exchange['body']) {
+    if (body.kind === 'sized') assertShort(body.bytes);
+    this.options = options ?? new RequestOptions();
     this.#read = read;
   }
 
   write(bytes: Buffer): void {
     this.#bytes += bytes.length;
-    if (this.#bytes > URL_BODY_BYTES) {
-      throw new Failure('bodyTooLarge', `${URL_BODY_BYTES / 1024} KB: ${NAMES_A_URL}`);
-    }
+    assertShort(this.#bytes);
     this.#chunks.push(Buffer.from(bytes));
   }
 
@@ -259,6 +259,10 @@ class UrlReader implements BodyReader {
     if (url === undefined) throw new Failure('nothingToScan');
     return url;
   }
+}
+
+function assertShort(bytes: number): void {
+  if (bytes > URL_BODY_BYTES) throw new Failure('bodyTooLarge', `${URL_BODY_BYTES / 1024} KB: ${NAMES_A_URL}`);
 }
 
 const readObject: ReadText = (body) => parseJson(UrlBody, utf8Of(body));
