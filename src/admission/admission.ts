@@ -129,8 +129,8 @@ export interface Facts {
   readonly hours: readonly QuotaHour[];
 }
 
+/** With the limit of the user, also where it is the hour of a key. */
 export interface GivenBack extends Tally {
-  readonly own?: Omit<Tally, 'limit'>;
   readonly windowStartSeconds: number;
 }
 
@@ -143,7 +143,7 @@ export interface Ledger {
   take(userId: string, keyHash: string | null): LedgerAnswer | Promise<LedgerAnswer>;
   /** The user's hour as it is, without taking a unit; null: the ledger doesn't know the user. */
   look(userId: string): Promise<Omit<Count, 'kind'> | null>;
-  /** Gives a unit back, never more than were taken; null when the hour is no longer kept. `keyId`: a key that was counted for itself as well. */
+  /** Gives a unit of the user back, or of a key that is counted for itself; null: it has none that was taken here and didn't come back. */
   giveBack(userId: string, windowStartSeconds: number, keyId?: string): Promise<GivenBack | null>;
   /**
    * A token for what is about to be read from Postgres. It becomes void when a key of the user is revoked or changed, the limit is set,

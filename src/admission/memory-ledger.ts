@@ -99,7 +99,7 @@ function countsOf(users: Users, hourNow: HourClock): Pick<Ledger, 'take' | 'look
       if (key === null && keyHash !== null) return { kind: 'revoked' };
       const now = hourNow();
       const { windowStartSeconds, nowSeconds } = now;
-      const hour = user.hours.get(windowStartSeconds) ?? openHour(user, windowStartSeconds);
+      const hour = user.hours.get(windowStartSeconds) ?? openPresentHour(user, windowStartSeconds);
       if (key?.rules !== undefined) return takeByRules(user.limit, hour, key.keyId, key.rules, now);
       const { limit } = user;
       const direct = hour.direct - hour.directReturned;
@@ -116,14 +116,11 @@ function countsOf(users: Users, hourNow: HourClock): Pick<Ledger, 'take' | 'look
     },
     async giveBack(userId, windowStartSeconds, keyId) {
       const user = users.peek(userId);
-      const hour = user?.hours.get(windowStartSeconds);
-      if (user === undefined || user.limit === null || hour === undefined) return null;
-      hour.returned = Math.min(hour.counted, hour.returned + 1);
-      const left = { limit: user.limit, ...countsIn(hour), windowStartSeconds };
-      if (keyId === undefined) return left;
-      const own = unitsOf(hour, keyId);
-      own.returned = Math.min(own.counted, own.returned + 1);
-      return { ...left, own: countsIn(own) };
+      const all = user?.hours.get(windowStartSeconds);
+      const hour = keyId === undefined ? all : all?.keys?.get(keyId);
+      if (hour === undefined || hour.returned >= hour.counted || user === undefined || user.limit === null) return null;
+      hour.returned += 1;
+      return { limit: user.limit, ...countsIn(hour), windowStartSeconds };
     },
   };
 }
@@ -210,13 +207,16 @@ function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setL
   };
 }
 
+/** Others make room for it. One that Postgres tells of doesn't: it may be hours old, and the present one would be the farthest from it. */
+function openPresentHour(user: LedgerUser, windowStartSeconds: number): Hour {
+  const farthest = [...user.hours.keys()].sort(
+    (one, other) => Math.abs(other - windowStartSeconds) - Math.abs(one - windowStartSeconds),
+  );
+  for (const start of farthest.slice(0, Math.max(0, farthest.length - HOURS_KEPT + 1))) user.hours.delete(start);
+  return openHour(user, windowStartSeconds);
+}
+
 function openHour(user: LedgerUser, windowStartSeconds: number): Hour {
-  if (user.hours.size >= HOURS_KEPT) {
-    const farthest = [...user.hours.keys()].sort(
-      (one, other) => Math.abs(other - windowStartSeconds) - Math.abs(one - windowStartSeconds),
-    );
-    for (const start of farthest.slice(0, user.hours.size - HOURS_KEPT + 1)) user.hours.delete(start);
-  }
   const fresh = { counted: 0, returned: 0, direct: 0, directReturned: 0, keys: null };
   user.hours.set(windowStartSeconds, fresh);
   return fresh;

@@ -1,7 +1,7 @@
 // The hour's units in Postgres: a copy of what the ledger counts, at most a second old, and the counter itself while the ledger is away.
 import type { Fragment, Sql } from '../store/postgres.js';
 import { StoreAway } from '../store/store-error.js';
-import { type GivenBack, HOUR_SECONDS, HOURS_KEPT, type QuotaHour, type UsedHour, usedOf } from './admission.js';
+import { HOUR_SECONDS, HOURS_KEPT, type QuotaHour, type UsedHour, usedOf } from './admission.js';
 
 /** What the ledger had counted of an hour when it was last asked; it grows. */
 export interface Seen {
@@ -185,20 +185,13 @@ function createHourCounts(sql: Sql, { ofUsers, ofKeys, hoursOf, thisHour }: Hour
       }
       throw new Error('The hour could not be counted: its row came and went');
     },
-    /** Counts a unit that came back beside those that were taken in the same way; null: the hour is gone. */
-    async giveBack(
-      userId: string,
-      windowStartSeconds: number,
-      taken: 'mirrored' | 'direct',
-      keyId?: string,
-    ): Promise<QuotaHour | null> {
-      const counted =
-        taken === 'direct'
-          ? sql`direct_returned = least(direct, direct_returned + 1)`
-          : sql`returned = least(mirrored, returned + 1)`;
+    /** Counts a unit that came back: beside those that were taken here, as long as there is one, since nobody else counts these; null: the hour is gone. */
+    async giveBack(userId: string, windowStartSeconds: number, keyId?: string): Promise<QuotaHour | null> {
       const { table, columns, isTheirs } = hoursOf(userId, keyId);
       const [row] = await sql<QuotaHour[]>`
-        UPDATE ${table} SET ${counted} WHERE ${isTheirs} AND window_start = ${windowStartSeconds} RETURNING ${columns}`;
+        UPDATE ${table} SET direct_returned = least(direct, direct_returned + 1),
+          returned = CASE WHEN direct_returned < direct THEN returned ELSE least(mirrored, returned + 1) END
+        WHERE ${isTheirs} AND window_start = ${windowStartSeconds} RETURNING ${columns}`;
       return row ?? null;
     },
   };
@@ -231,14 +224,6 @@ function inOrder(seen: readonly Seen[]): Seen[] {
     if (first === second) return one.windowStartSeconds - other.windowStartSeconds;
     return first < second ? -1 : 1;
   });
-}
-
-/** What the ledger had counted when a unit came back, as it is mirrored. */
-export function seenIn(userId: string, keyId: string | undefined, left: GivenBack): Seen[] {
-  const { own, windowStartSeconds, counted, returned } = left;
-  const ofAccount = { userId, windowStartSeconds, counted, returned };
-  if (own === undefined || keyId === undefined) return [ofAccount];
-  return [ofAccount, { userId, keyId, windowStartSeconds, counted: own.counted, returned: own.returned }];
 }
 
 /** The counts of a row, or what this node saw of its hour where that is newer. */

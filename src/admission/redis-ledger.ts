@@ -21,6 +21,7 @@ import {
   RECORD_SECONDS,
   type Tally,
 } from './admission.js';
+import type { Seen } from './quota-hours.js';
 
 /** Each count only grows: one that is there already may be newer than the one from Postgres. */
 const RAISE = `
@@ -98,26 +99,15 @@ return reply
 `,
 };
 
-/**
- * ARGV: start of the hour, id of a key that was counted for itself or empty. Returns limit, counted, returned, direct, and for such a key
- * counted, returned, direct; or nothing when the hour is gone.
- */
+/** ARGV: start (or `START:ID` of a key). Returns limit, counted, returned, direct; or nothing where no unit that was given here is left to come back. */
 const giveBackScript: Script = {
   type: 'hash',
   text: `
-local function back(of)
-  local has = redis.call('HMGET', KEYS[1], 'q:' .. of, 'b:' .. of, 'p:' .. of, 'r:' .. of)
-  local counted, returned = tonumber(has[1] or 0), tonumber(has[2] or 0)
-  if returned < counted then returned = redis.call('HINCRBY', KEYS[1], 'b:' .. of, 1) end
-  return counted, returned, tonumber(has[3] or 0) - tonumber(has[4] or 0)
-end
-local has = redis.call('HMGET', KEYS[1], 'limit', 'q:' .. ARGV[1])
-if not has[1] or not has[2] then return {} end
-local reply = {tonumber(has[1]), back(ARGV[1])}
-if ARGV[2] ~= '' then
-  for _, count in ipairs({back(ARGV[1] .. ':' .. ARGV[2])}) do table.insert(reply, count) end
-end
-return reply
+local of = ARGV[1]
+local has = redis.call('HMGET', KEYS[1], 'limit', 'q:' .. of, 'b:' .. of, 'p:' .. of, 'r:' .. of)
+local counted = tonumber(has[2] or 0)
+if not has[1] or tonumber(has[3] or 0) >= counted then return {} end
+return {tonumber(has[1]), counted, redis.call('HINCRBY', KEYS[1], 'b:' .. of, 1), tonumber(has[4] or 0) - tonumber(has[5] or 0)}
 `,
 };
 
@@ -204,11 +194,7 @@ interface RedisLedgerOptions {
 /** Owners are read only while Postgres is away; nodes say them again every hour of use, so they outlive the user's record. */
 const OWNER_SECONDS = RECORD_SECONDS + 2 * 3600;
 
-const giveBackReply = z.union([
-  z.tuple([]),
-  z.tuple([z.int(), z.int(), z.int(), z.int()]),
-  z.tuple([z.int(), z.int(), z.int(), z.int(), z.int(), z.int(), z.int()]),
-]);
+const giveBackReply = z.union([z.tuple([]), z.tuple([z.int(), z.int(), z.int(), z.int()])]);
 const ownerReply = z.object({ userId: z.string(), keyId: z.string() });
 
 export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOptions = {}): Ledger {
@@ -220,14 +206,12 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
   return {
     take: takes.take,
     look: async (userId) => hourOf(await redis.run(takeScript, recordOf(userId), '', offset(), 0)),
-    async giveBack(userId, windowStartSeconds, keyId = '') {
-      const answer = await redis.run(giveBackScript, recordOf(userId), windowStartSeconds, keyId);
+    async giveBack(userId, windowStartSeconds, keyId) {
+      const answer = await redis.run(giveBackScript, recordOf(userId), fieldOf({ windowStartSeconds, keyId }));
       const reply = giveBackReply.parse(answer);
       if (reply.length === 0) return null;
       const [limit, counted, returned, direct] = reply;
-      const left = { limit, counted, returned, direct, windowStartSeconds };
-      if (reply.length === 4) return left;
-      return { ...left, own: { counted: reply[4], returned: reply[5], direct: reply[6] } };
+      return { limit, counted, returned, direct, windowStartSeconds };
     },
     begin: async (userId) => z.string().parse(await redis.run(beginScript, recordOf(userId), randomUUID())),
     async fill(userId, token, { key, hourlyLimit, hours }) {
@@ -265,10 +249,12 @@ const ownerKey = (keyHash: string): string => `sluice:k:${keyHash}`;
 
 const keyText = ({ keyId, rules }: LedgerKey): string => (rules === undefined ? keyId : `${keyId} ${rules.text}`);
 
+const fieldOf = ({ windowStartSeconds, keyId }: Pick<Seen, 'windowStartSeconds' | 'keyId'>): string =>
+  keyId === undefined ? String(windowStartSeconds) : `${windowStartSeconds}:${keyId}`;
+
 function fieldsOf(hour: QuotaHour): (string | number)[] {
-  const { keyId, windowStartSeconds, mirrored, returned, direct, directReturned } = hour;
-  const name = keyId === undefined ? windowStartSeconds : `${windowStartSeconds}:${keyId}`;
-  return [name, mirrored, returned, direct, directReturned];
+  const { mirrored, returned, direct, directReturned } = hour;
+  return [fieldOf(hour), mirrored, returned, direct, directReturned];
 }
 
 /** Runs the script that takes `units`, and returns its reply. */

@@ -7,7 +7,7 @@ import type { Sql } from '../store/postgres.js';
 import { asFailure, guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { oneAtATime, within, withinOr } from '../waiting/within.js';
 import type { Ledger } from './admission.js';
-import { type QuotaHours, seenIn } from './quota-hours.js';
+import type { QuotaHours } from './quota-hours.js';
 
 export interface TurnParts {
   readonly sql: Sql;
@@ -277,7 +277,7 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
       async giveBack(userId, windowStartSeconds, keyId) {
         const left = await ledger.giveBack(userId, windowStartSeconds, keyId);
         // Postgres counts: it has to have it before the answer.
-        if (!isHere && left !== null) await hours.mirror(seenIn(userId, keyId, left));
+        if (!isHere && left !== null) await hours.mirror([{ userId, keyId, ...left }]);
         return left;
       },
       begin: async (userId) => await here().begin(userId),

@@ -1,6 +1,6 @@
 // One unit that was taken, by the ledger or by Postgres in its place, as an admission that can be given back; and which admissions may be expected: as many at once as the user's last answer left units.
 import { recentTable, USUAL } from '../recent-table.js';
-import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
+import { ignoreIfAway, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import {
   type Count,
@@ -9,8 +9,8 @@ import {
   type QuotaHour,
   type QuotaState,
   quotaState,
+  type Tally,
   type UserAdmission,
-  usedOf,
   usedUnits,
 } from './admission.js';
 import type { QuotaHours } from './quota-hours.js';
@@ -44,158 +44,151 @@ export function createUnits(parts: UnitParts) {
     return { outcome: 'exhausted', quota, retryAfterSeconds: Math.max(1, resetEpochSeconds - nowSeconds) };
   }
 
-  const refundCounted: GiveBack<ReturnType<typeof saw>> = (userId, { count, key }) =>
-    refunded(parts, giveBack(parts, userId, count, key));
-
-  /** Returns what the client may still do, and the key, where it has a count of its own. */
-  function saw({ userId, keyId }: Owner, count: Count) {
+  /** Returns what the client may still do. */
+  function saw({ userId, keyId }: Owner, count: Count): QuotaState {
     const { own, windowStartSeconds, kind } = count;
     const account = quotaState(count.limit, usedUnits(count), windowStartSeconds);
     if (kind === 'taken' && account.remaining < FEW_UNITS) mirror.sawUrgently(userId, count);
     else mirror.saw(userId, count);
-    if (own === undefined || keyId === null) return { quota: account, count, key: null };
+    if (own === undefined || keyId === null) return account;
     const ownQuota = quotaState(own.limit, usedUnits(own), windowStartSeconds);
     const counted = { ...own, windowStartSeconds };
     if (kind === 'taken' && ownQuota.remaining < FEW_UNITS) mirror.sawUrgently(userId, counted, keyId);
     else mirror.saw(userId, counted, keyId);
-    return { quota: tighter(account, ownQuota), count, key: { keyId, limit: own.limit } };
+    return tighter(account, ownQuota);
   }
 
   return {
     /** What the ledger has counted, for the copy in Postgres alone. */
     saw: (owner: Owner, count: Count): void => void saw(owner, count),
     counted(owner: Owner, count: Count): UserAdmission {
-      const seen = saw(owner, count);
-      if (count.kind === 'exhausted') return exhausted(owner.userId, seen.quota, count.nowSeconds);
-      return new AdmittedUnit(owner, seen.quota, seen, refundCounted);
+      const quota = saw(owner, count);
+      if (count.kind === 'exhausted') return exhausted(owner.userId, quota, count.nowSeconds);
+      const { limit, own, windowStartSeconds } = count;
+      const ownLimit = own?.limit ?? null;
+      return new AdmittedUnit(parts, owner, quota, { by: 'ledger', windowStartSeconds, limit, ownLimit });
     },
-    /** Of any process: one that the ledger has counted, as nearly all are. */
-    giveBack: (userId: string, windowStartSeconds: number, keyId: string | null): Promise<void> =>
-      giveBackOf(parts, userId, windowStartSeconds, keyId ?? undefined),
-    /** The ledger is away: Postgres counts, from what this node and the mirror know. `ownLimit`: of the key alone; null: it has none. */
-    async takeDirectly({ userId, keyId }: Owner, hourlyLimit: number, ownLimit: number | null): Promise<UserAdmission> {
+    /** Of any process; of a key that has no count of its own nothing comes back to it. */
+    async giveBack(userId: string, windowStartSeconds: number, keyId: string | null): Promise<void> {
+      const hour = { userId, windowStartSeconds };
+      await giveBack(parts, 'ledger', hour);
+      if (keyId !== null) await giveBack(parts, 'ledger', { ...hour, keyId });
+    },
+    /**
+     * The ledger is away: Postgres counts, from what this node and the mirror know. `ownLimit`: of the key alone; null: it has none. It waits as long as
+     * Postgres does: the unit of an answer that comes too late for its client is there to be given back.
+     */
+    async takeDirectly(owner: Owner, limit: number, ownLimit: number | null): Promise<UserAdmission> {
+      const { userId, keyId } = owner;
       const key = keyId === null || ownLimit === null ? null : { keyId, limit: ownLimit };
-      const own = key && (await guarded(hours.take(userId, key.limit, mirror.seen(userId, key.keyId), key.keyId)));
-      const ownQuota = own && key && stateIn(own, key.limit);
+      const own = key && (await hours.take(userId, key.limit, mirror.seen(userId, key.keyId), key.keyId));
+      const ownQuota = own && key && stateOf(tallyOf(own), key.limit, own.windowStartSeconds);
       if (own?.kind === 'exhausted' && ownQuota !== null) return exhausted(userId, ownQuota, own.nowSeconds);
-      const giveOwnBack = async () =>
-        key && own && (await giveBackDirectly(parts, userId, key.limit, own.windowStartSeconds, key.keyId));
-      const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId))).catch(async (error) => {
+      const giveOwnBack = async () => own && key && (await giveBack(parts, 'postgres', { ...own, keyId: key.keyId }));
+      const count = await hours.take(userId, limit, mirror.seen(userId)).catch(async (error) => {
         const returned = refunded(parts, giveOwnBack());
         // Redis is asked next, and may have the key's last unit. A Postgres that is away would cost the answer more time.
         if (error instanceof StoreAway) await returned;
         throw error;
       });
       const { windowStartSeconds, nowSeconds } = count;
-      const quota = stateIn(count, hourlyLimit);
+      const quota = stateOf(tallyOf(count), limit, windowStartSeconds);
       if (count.kind === 'exhausted') {
-        await guarded(giveOwnBack());
+        await giveOwnBack();
         return exhausted(userId, quota, nowSeconds);
       }
-      const back = async (): Promise<QuotaState | null> => {
-        const left = await giveBackDirectly(parts, userId, hourlyLimit, windowStartSeconds);
-        const ownLeft = await giveOwnBack();
-        return left && tighter(left, ownLeft);
-      };
-      return new AdmittedUnit({ userId, keyId }, tighter(quota, ownQuota), null, () => refunded(parts, back()));
+      const taken: TakenUnit = { by: 'postgres', windowStartSeconds, limit, ownLimit: key?.limit ?? null };
+      return new AdmittedUnit(parts, owner, tighter(quota, ownQuota), taken);
     },
   };
 }
 
 /** A unit that can't be given back must not cost the answer. */
-async function refunded({ onProblem }: UnitParts, work: Promise<QuotaState | null>): Promise<QuotaState | null> {
+async function refunded<T>({ onProblem }: UnitParts, work: Promise<T>): Promise<T | null> {
   return await within(work, STORE_ANSWER_MS).catch((error: unknown) => {
     onProblem(`A unit could not be given back: ${String(error)}`);
     return null;
   });
 }
 
-/** Resolves with null where that hour is no longer kept. */
-type GiveBack<Taken> = (userId: string, taken: Taken) => Promise<QuotaState | null>;
+/** How a unit was taken. `ownLimit`: of its key, which was counted for itself as well; null: it wasn't. */
+interface TakenUnit {
+  readonly by: 'ledger' | 'postgres';
+  readonly windowStartSeconds: number;
+  readonly limit: number;
+  readonly ownLimit: number | null;
+}
 
-/** One that was taken: `Taken` says how. */
-class AdmittedUnit<Taken> {
+class AdmittedUnit {
   readonly outcome = 'admitted';
   readonly userId: string;
   readonly keyId: string | null;
   readonly quota: QuotaState;
-  readonly #taken: Taken;
-  readonly #giveBack: GiveBack<Taken>;
+  readonly #parts: UnitParts;
+  readonly #taken: TakenUnit;
   #refunded: Promise<QuotaState> | null = null;
 
-  constructor({ userId, keyId }: Owner, quota: QuotaState, taken: Taken, giveBack: GiveBack<Taken>) {
+  constructor(parts: UnitParts, { userId, keyId }: Owner, quota: QuotaState, taken: TakenUnit) {
     this.userId = userId;
     this.keyId = keyId;
     this.quota = quota;
+    this.#parts = parts;
     this.#taken = taken;
-    this.#giveBack = giveBack;
   }
 
   refund(): Promise<QuotaState> {
-    this.#refunded ??= this.#giveBack(this.userId, this.#taken).then((left) => left ?? this.quota);
+    this.#refunded ??= refunded(this.#parts, this.#giveBack()).then((left) => left ?? this.quota);
     return this.#refunded;
   }
+
+  async #giveBack(): Promise<QuotaState | null> {
+    const { userId, keyId } = this;
+    const { by, windowStartSeconds, limit, ownLimit } = this.#taken;
+    const hour = { userId, windowStartSeconds };
+    const left = await giveBack(this.#parts, by, hour);
+    const own = keyId === null || ownLimit === null ? null : await giveBack(this.#parts, by, { ...hour, keyId });
+    if (left === null) return null;
+    const quota = stateOf(left, left.limit ?? limit, windowStartSeconds);
+    return own === null || ownLimit === null ? quota : tighter(quota, stateOf(own, ownLimit, windowStartSeconds));
+  }
 }
 
-/** `key`: it was counted for itself as well, against that limit. */
+/** Without the limit where Postgres has said it. */
+type Left = Omit<Tally, 'limit'> & { readonly limit?: number };
+
+/**
+ * Gives one unit back, into the hour of a user or of a key: to the ledger that has counted it, or to Postgres where that has, where the ledger is away, and
+ * where it has lost what it knew. Null: the hour is no longer kept.
+ */
 async function giveBack(
   { ledger, hours, mirror }: UnitParts,
-  userId: string,
-  { limit, windowStartSeconds }: Count,
-  key: { readonly keyId: string; readonly limit: number } | null,
-) {
-  const left = await ledger.giveBack(userId, windowStartSeconds, key?.keyId).catch(awayIfAway);
-  if (left === 'away') {
-    // The ledger learns of it when it is back.
-    const hour = await hours.giveBack(userId, windowStartSeconds, 'mirrored');
-    const own = key && (await hours.giveBack(userId, windowStartSeconds, 'mirrored', key.keyId));
-    return hour && tighter(stateIn(hour, limit), own && stateIn(own, key.limit));
+  by: TakenUnit['by'],
+  { userId, windowStartSeconds, keyId }: Pick<QuotaHour, 'userId' | 'windowStartSeconds' | 'keyId'>,
+): Promise<Left | null> {
+  if (by === 'ledger') {
+    const left = await ledger.giveBack(userId, windowStartSeconds, keyId).catch(nullIfAway);
+    if (left !== null) {
+      mirror.sawUrgently(userId, left, keyId);
+      return left;
+    }
+    // What the ledger has counted may not be there yet, and nothing comes back that wasn't counted.
+    await mirror.flush();
   }
-  if (left === null) return null;
-  mirror.sawUrgently(userId, left);
-  const quota = quotaState(left.limit, usedUnits(left), windowStartSeconds);
-  if (key === null || left.own === undefined) return quota;
-  mirror.sawUrgently(userId, { ...left.own, windowStartSeconds }, key.keyId);
-  return tighter(quota, quotaState(key.limit, usedUnits(left.own), windowStartSeconds));
+  const hour = await hours.giveBack(userId, windowStartSeconds, keyId);
+  if (hour === null) return null;
+  // It learns of it now, or when it is back.
+  await ledger.raise([hour]).catch(nullIfAway);
+  return tallyOf(hour);
 }
 
-async function giveBackDirectly(
-  { ledger, hours }: UnitParts,
-  userId: string,
-  limit: number,
-  windowStartSeconds: number,
-  keyId?: string,
-) {
-  const left = await hours.giveBack(userId, windowStartSeconds, 'direct', keyId);
-  if (left === null) return null;
-  // It may be back by now, and have what Postgres counted.
-  await ledger.raise([left]).catch(awayIfAway);
-  return stateIn(left, limit);
-}
+const tallyOf = ({ mirrored, returned, direct, directReturned }: QuotaHour): Left => ({
+  counted: mirrored,
+  returned,
+  direct: direct - directReturned,
+});
 
-/** A key that has no limit of its own has no count, and nothing comes back to it. */
-async function giveBackOf(
-  { ledger, hours, mirror }: UnitParts,
-  userId: string,
-  windowStartSeconds: number,
-  keyId?: string,
-) {
-  const left = await ledger.giveBack(userId, windowStartSeconds, keyId).catch(awayIfAway);
-  if (left !== 'away' && left !== null) {
-    mirror.sawUrgently(userId, left);
-    if (left.own !== undefined && left.own.counted > 0)
-      mirror.sawUrgently(userId, { ...left.own, windowStartSeconds }, keyId);
-    return;
-  }
-  // A ledger that has lost what it knew has it from there.
-  for (const each of keyId === undefined ? [undefined] : [undefined, keyId]) {
-    const hour = await guarded(hours.giveBack(userId, windowStartSeconds, 'mirrored', each));
-    if (hour !== null) await ledger.raise([hour]).catch(awayIfAway);
-  }
-}
-
-function stateIn(hour: QuotaHour, limit: number): QuotaState {
-  return quotaState(limit, usedOf(hour), hour.windowStartSeconds);
+function stateOf(left: Left, limit: number, windowStartSeconds: number): QuotaState {
+  return quotaState(limit, usedUnits(left), windowStartSeconds);
 }
 
 /** What a client may still do: the key's own count where that ends sooner, or at the same time. */
@@ -203,9 +196,9 @@ function tighter(account: QuotaState, own: QuotaState | null): QuotaState {
   return own !== null && own.remaining <= account.remaining ? own : account;
 }
 
-function awayIfAway(error: unknown): 'away' {
-  if (error instanceof StoreAway) return 'away';
-  throw error;
+function nullIfAway(error: unknown): null {
+  ignoreIfAway(error);
+  return null;
 }
 
 export type Expectations = ReturnType<typeof createExpectations>;

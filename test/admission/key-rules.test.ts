@@ -1,6 +1,7 @@
 // What a key may of what its account may, one suite for each ledger: until when, how much an hour, for what; changed at once, without a ledger too.
+import fc from 'fast-check';
 import type { Test } from 'tap';
-import type { KeyRecord, Ledger } from '../../src/admission/admission.js';
+import type { Admission, KeyRecord, Ledger } from '../../src/admission/admission.js';
 import { KEY_SCOPES, type KeyLimits, rulesOf } from '../../src/config/plans.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { createTestLedger } from '../fixtures/accounts.js';
@@ -22,8 +23,80 @@ function keysWith(limits: Partial<KeyLimits>, hourlyLimit = 100) {
   return { userId, keyId, bounded, unbounded, known, find };
 }
 
+const steps = ['bounded', 'unbounded', 'user', 'refund', 'giveBack', 'away', 'back', 'lose'] as const;
+
 async function suite(t: Test, ledgerAt: LedgerAt): Promise<void> {
   const node = nodesAt(t, ledgerAt);
+
+  t.test('whatever becomes of the ledger, each unit comes back to account and key, once', async (t) => {
+    const records = new Map<string, KeyRecord>();
+    const open = (): Ledger => ledgerAt(() => SOON_MS);
+    let real = open();
+    let isAway = false;
+    const ask = async <Answer>(work: () => Answer | Promise<Answer>): Promise<Answer> => {
+      if (isAway) throw new StoreAway('cut');
+      return await work();
+    };
+    const ledger: Ledger = {
+      ...real,
+      take: (...all) => ask(() => real.take(...all)),
+      look: (...all) => ask(() => real.look(...all)),
+      giveBack: (...all) => ask(() => real.giveBack(...all)),
+      begin: (...all) => ask(() => real.begin(...all)),
+      fill: (...all) => ask(() => real.fill(...all)),
+      raise: (...all) => ask(() => real.raise(...all)),
+    };
+    const { store, hours } = node(async (hash) => records.get(hash) ?? null, { nowMs: SOON_MS }, ledger);
+    const property = fc.asyncProperty(fc.array(fc.constantFrom(...steps), { maxLength: 16 }), async (all) => {
+      const { userId, bounded, unbounded, find } = keysWith({ hourlyLimit: 50 }, 100);
+      const keys = { bounded, unbounded };
+      for (const hash of [bounded, unbounded]) records.set(hash, await find(hash));
+      const taken: (Admission & { outcome: 'admitted' })[] = [];
+      const done = { user: 0, bounded: 0, unbounded: 0 };
+      const back = async (): Promise<void> => {
+        await store.flush();
+        isAway = false;
+        await real.raise([...hours.rows.values()].filter((hour) => hour.userId === userId));
+      };
+      const named = ({ keyId }: { readonly keyId: string | null }) =>
+        keyId === null ? 'user' : keyId === records.get(bounded)?.keyId ? 'bounded' : 'unbounded';
+      for (const step of all) {
+        if (step === 'away') isAway = true;
+        else if (step === 'back') await back();
+        else if (step === 'lose') {
+          await store.flush();
+          real = open();
+        } else if (step === 'refund' || step === 'giveBack') {
+          const unit = taken.shift();
+          if (unit === undefined) continue;
+          const { keyId, quota } = unit;
+          if (step === 'refund') await Promise.all([unit.refund(), unit.refund()]);
+          else await store.giveBack(userId, quota.resetEpochSeconds - 3600, keyId);
+          done[named(unit)] -= 1;
+        } else {
+          const unit = await (step === 'user'
+            ? store.admitUser({ userId, hourlyLimit: 100 })
+            : store.admit(keys[step]));
+          if (unit.outcome !== 'admitted') throw new Error(`${step}: ${unit.outcome}`);
+          taken.push(unit);
+          done[step] += 1;
+        }
+      }
+      await back();
+      const { remaining } = await store.quotaOf({ userId, hourlyLimit: 100 });
+      const last = await store.admit(bounded);
+      const ofKey = last.outcome === 'admitted' ? last.quota.remaining : null;
+      return remaining === 100 - done.user - done.bounded - done.unbounded && ofKey === 50 - done.bounded - 1;
+    });
+    const examples: [(typeof steps)[number][]][] = [
+      [['bounded', 'away', 'refund']],
+      [['bounded', 'lose', 'refund']],
+      [['away', 'bounded', 'back', 'giveBack']],
+      [['unbounded', 'away', 'bounded', 'back', 'giveBack', 'giveBack']],
+    ];
+    const { failed, counterexample, errorInstance } = await fc.check(property, { examples, numRuns: 60 });
+    t.notOk(failed, `${fc.stringify(counterexample)} ${errorInstance}`);
+  });
 
   t.test(
     'five hundred at once at a limit of its own of fifty: exactly fifty, beside those of another key',

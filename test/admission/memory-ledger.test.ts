@@ -1,5 +1,6 @@
 // The ledger in this process keeps so many users, forgets who has asked least recently, and counts in hours that have gone by.
 import t from 'tap';
+import { HOURS_KEPT } from '../../src/admission/admission.js';
 import { createMemoryLedger } from '../../src/admission/memory-ledger.js';
 import { createTestLedger } from '../fixtures/accounts.js';
 
@@ -18,6 +19,19 @@ t.test('who has asked least recently is forgotten first, not who came first', as
   await ledger.begin('one too many');
   t.match(await ledger.take('first', null), { kind: 'taken', counted: 2 }, 'with its count');
   t.match(await ledger.take('second', null), { kind: 'missing' });
+});
+
+t.test('a unit of an hour that is long over takes no count from the present one', async (t) => {
+  const ledger = createTestLedger(() => SOON_MS);
+  const windowStartSeconds = Math.floor(SOON_MS / 1000) - 5 * 60;
+  const hours = Array.from({ length: HOURS_KEPT + 1 }, (_, ago) => ({
+    ...{ userId: 'u', windowStartSeconds: windowStartSeconds - ago * HOUR_SECONDS },
+    ...{ mirrored: 5, returned: 0, direct: 0, directReturned: 0 },
+  }));
+  const facts = { key: null, hourlyLimit: 10, hours: hours.slice(0, HOURS_KEPT) };
+  await ledger.fill('u', await ledger.begin('u'), facts);
+  await ledger.raise(hours.slice(HOURS_KEPT));
+  t.match(await ledger.take('u', null), { kind: 'taken', counted: 6 });
 });
 
 t.test('a clock that jumps begins no other hour before the one that has begun has gone by', async (t) => {

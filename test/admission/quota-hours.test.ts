@@ -68,9 +68,9 @@ onEachStore(async (t, store) => {
     t.equal(windowStartSeconds % 3600, 0);
     t.ok(nowSeconds >= windowStartSeconds && nowSeconds < windowStartSeconds + 3600);
 
-    t.match(await hours.giveBack(userId, windowStartSeconds, 'direct'), { direct: 50, directReturned: 1 });
+    t.match(await hours.giveBack(userId, windowStartSeconds), { direct: 50, directReturned: 1 });
     t.match(await hours.take(userId, 50, null), { kind: 'taken', direct: 51, directReturned: 1 });
-    t.equal(await hours.giveBack(userId, windowStartSeconds - 3600, 'direct'), null, 'an hour that never was');
+    t.equal(await hours.giveBack(userId, windowStartSeconds - 3600), null, 'an hour that never was');
   });
 
   t.test('what the ledger counted stands, as this node saw it or as another one reported it', async (t) => {
@@ -104,8 +104,8 @@ onEachStore(async (t, store) => {
     );
     t.match(await hours.read(userId), [{ userId, windowStartSeconds, mirrored: 9, returned: 1, direct: 2 }]);
     t.equal((await hours.current()).length, 2);
-    t.match(await hours.giveBack(other, windowStartSeconds, 'mirrored'), { mirrored: 3, returned: 3, direct: 0 });
-    t.match(await hours.giveBack(other, windowStartSeconds, 'mirrored'), { returned: 3 }, 'never more than were taken');
+    t.match(await hours.giveBack(other, windowStartSeconds), { mirrored: 3, returned: 3, direct: 0 });
+    t.match(await hours.giveBack(other, windowStartSeconds), { returned: 3 }, 'never more than were taken');
     await sql`UPDATE quota_hours SET window_start = window_start - 30 * 3600 WHERE user_id = ${other}`;
     await sql`
       INSERT INTO quota_hours (user_id, window_start, mirrored)

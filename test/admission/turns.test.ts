@@ -9,8 +9,8 @@ import { createQuotaMirror } from '../../src/admission/quota-mirror.js';
 import { createTurns, type TurnParts } from '../../src/admission/turns.js';
 import { createUnits } from '../../src/admission/units.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
-import { StoreAway } from '../../src/store/store-error.js';
-import { later } from '../../src/waiting/within.js';
+import { STORE_ANSWER_MS, StoreAway } from '../../src/store/store-error.js';
+import { later, within } from '../../src/waiting/within.js';
 import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 import { newUser } from '../fixtures/new-user.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -251,6 +251,7 @@ t.test('a request that waits for too long for somebody to count is a 503, and ge
   await Promise.all([
     t.rejects(async () => admissionsOf(() => new Promise(() => undefined)), { code: 'unavailable' }, 'nobody counts'),
     t.rejects(async () => admissionsOf(async () => true), { code: 'unavailable' }, 'Postgres counts late'),
+    t.rejects(within(new Promise(() => undefined), STORE_ANSWER_MS + 100), 'later than any answer of a store'),
   ]);
   late.resolve();
   t.match(await ended.promise, { direct: 1 });
