@@ -2,12 +2,13 @@
 import { ActionIcon, Badge, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Redirect, useSearchParams } from 'wouter';
+import { Redirect } from 'wouter';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { number } from '../parts/format.ts';
 import { NextIcon, PreviousIcon } from '../parts/icons.ts';
 import { pageIn } from '../parts/page-number.ts';
+import { useSearchParams } from '../parts/search-params.ts';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';

@@ -1,13 +1,13 @@
 // Billing: the plan, what others cost, the ways to Stripe, and what came of a checkout.
 import { Alert, Badge, Button, Loader, Skeleton } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
-import { useSearchParams } from 'wouter';
 import { ask } from '../api/client.ts';
 import { billingQuery } from '../api/queries.ts';
 import { type Billing, type Price, Redirect } from '../api/shapes.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { number, price as written } from '../parts/format.ts';
 import { showProblem } from '../parts/notices.tsx';
+import { useSearchParams } from '../parts/search-params.ts';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';

@@ -2,11 +2,12 @@
 import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
-import { Redirect, useSearchParams } from 'wouter';
+import { Redirect } from 'wouter';
 import { scansQuery } from '../api/queries.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
 import { DownloadButton } from '../parts/download-button.tsx';
+import { useSearchParams } from '../parts/search-params.ts';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';

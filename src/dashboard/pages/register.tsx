@@ -2,7 +2,8 @@
 import { Anchor, Button, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Link, useSearch } from 'wouter';
+import { Link } from 'wouter';
+import { useSearch } from 'wouter/use-browser-location';
 import { registrationQuery } from '../api/queries.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
@@ -89,7 +90,7 @@ function RegisterForm() {
       </Form>
       <p className="small">
         {t.signIn}{' '}
-        <Anchor component={Link} href={query === '' ? '/sign-in' : `/sign-in?${query}`} inherit>
+        <Anchor component={Link} href={`/sign-in${query}`} inherit>
           {t.signInLink}
         </Anchor>
       </p>

@@ -2,13 +2,14 @@
 import { Alert, Anchor, Button, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Link, useSearchParams } from 'wouter';
+import { Link } from 'wouter';
 import { Problem } from '../api/problem.ts';
 import { registrationQuery } from '../api/queries.ts';
 import { emailError, passwordError } from '../parts/field-rules.ts';
 import { Form } from '../parts/form.tsx';
 import { Password } from '../parts/password.tsx';
 import { errorAt, FormProblem } from '../parts/problem.tsx';
+import { useSearchParams } from '../parts/search-params.ts';
 import { useSignIn } from '../parts/sign-in-mutation.ts';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';

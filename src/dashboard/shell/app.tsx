@@ -1,6 +1,6 @@
 // Which page an address is, for whom; and what happens when the session ends.
 import { useEffect, useState } from 'react';
-import { Redirect, Route, Switch, useLocation, useSearchParams } from 'wouter';
+import { Redirect, Route, Switch, useLocation } from 'wouter';
 import { queries } from '../api/query-client.ts';
 import { onSessionEnd } from '../api/session.ts';
 import { Docs } from '../pages/docs.tsx';
@@ -9,6 +9,7 @@ import { NotFound } from '../pages/not-found.tsx';
 import { Register } from '../pages/register.tsx';
 import { Reset } from '../pages/reset.tsx';
 import { SignIn } from '../pages/sign-in.tsx';
+import { useSearchParams } from '../parts/search-params.ts';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { queue } from '../scan/queue.ts';
 import { Boundary } from './boundary.tsx';
