@@ -101,7 +101,7 @@ export async function historySuite(tap: Subtest, { server, browser, signedIn }: 
       await page.getByText('virus.com').waitFor();
       t.strictSame(await shown(), ['virus.com']);
       await field.fill(id);
-      await page.waitForURL(`**/scans/${id}`);
+      await page.waitForURL(`**/scans/${id}?virus=*`);
       await page.getByText(EICAR_SHA256).waitFor();
       await page.goto(`${server.url}/scans/00000000-0000-7000-8000-000000000000`);
       await page.getByText('There is no such scan').first().waitFor();
@@ -128,7 +128,8 @@ export async function historySuite(tap: Subtest, { server, browser, signedIn }: 
     await page.getByText('1 scan').first().waitFor();
     await rows.first().click();
     await page.getByRole('link', { name: KEY_NAME }).waitFor();
-    // The way back leads to what was filtered, also after a reload.
+    // The way back leads to what was filtered, also after the skip link and a reload.
+    await page.locator('.layout-skip').press('Enter');
     await page.reload();
     await page.locator('.back').click();
     await page.waitForURL(/history\?key=/);

@@ -16,6 +16,7 @@ import {
   noFilters,
   protocols,
   SHA256,
+  scanAddress,
   type TextFilter,
   textFilters,
   UUID,
@@ -110,7 +111,7 @@ function TextFilters({ search, change }: FiltersProps) {
   const kind = given ?? chosen;
   const [text, setText] = useTyped(search[kind], (typed) => {
     const trimmed = typed.trim();
-    if (UUID.test(trimmed)) navigate(`/scans/${trimmed}`);
+    if (UUID.test(trimmed)) navigate(scanAddress(trimmed, search));
     else if (SHA256.test(trimmed)) change({ ...noTexts, sha256: trimmed }, { replace: true });
     else if (kind !== 'sha256' || trimmed === '') change({ ...noTexts, [kind]: typed }, { replace: true });
   });

@@ -90,6 +90,12 @@ export function writeSearch({ page, sort, verdict, protocol, ...texts }: History
   return query;
 }
 
+/** The page of a scan, with the list that leads back: also in a tab of its own, and after a sign-in. */
+export function scanAddress(id: string, search: HistorySearch): string {
+  const query = writeSearch(search);
+  return `/scans/${id}${query.size === 0 ? '' : `?${query}`}`;
+}
+
 /** The filters as the service knows them. */
 export function filtersOf({ verdict, protocol, q, virus, sha256, key, from, to }: HistorySearch): URLSearchParams {
   const query = new URLSearchParams(verdict === 'all' ? {} : { outcome: verdict });

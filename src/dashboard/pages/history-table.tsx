@@ -1,5 +1,5 @@
 // The rows of the history; each leads to the page of its scan. On a phone each row is a card.
-import { Link, useSearch } from 'wouter';
+import { Link } from 'wouter';
 import type { Scan } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
 import { AscendingIcon, DescendingIcon, LinkIcon } from '../parts/icons.ts';
@@ -8,7 +8,7 @@ import { Time } from '../parts/time.tsx';
 import { Finding, Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
-import { type ChangeSearch, type HistorySearch, type SortColumn, sortable } from './history-search.ts';
+import { type ChangeSearch, type HistorySearch, type SortColumn, scanAddress, sortable } from './history-search.ts';
 
 const t = texts.history;
 const columns = ['filename', 'status', 'source', 'creationDate', 'scanDurationMillis'] as const;
@@ -38,7 +38,7 @@ export function HistoryTable({ scans, search, change }: TableProps) {
       </thead>
       <tbody>
         {scans.map((scan) => (
-          <Row key={scan.id} scan={scan} />
+          <Row key={scan.id} scan={scan} search={search} />
         ))}
       </tbody>
     </table>
@@ -67,16 +67,14 @@ function Head({ column, search, change }: HeadProps) {
   );
 }
 
-function Row({ scan }: { readonly scan: Scan }) {
+function Row({ scan, search }: { readonly scan: Scan; readonly search: HistorySearch }) {
   const name = scan.filename === '' ? t.noName : visibleName(scan.filename);
-  const search = useSearch();
   const source = scan.key === null ? sourceText(scan.protocol) : visibleName(scan.key.name);
   return (
     <tr>
       <td>
         <Link
-          href={`/scans/${scan.id}`}
-          state={{ history: search }}
+          href={scanAddress(scan.id, search)}
           className="history-open"
           title={scan.url === null ? name : visibleName(scan.url)}
         >

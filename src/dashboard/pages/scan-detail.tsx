@@ -3,7 +3,7 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link, useParams } from 'wouter';
-import { useHistoryState } from 'wouter/use-browser-location';
+import { useSearch } from 'wouter/use-browser-location';
 import { scanQuery } from '../api/queries.ts';
 import type { ScanDetail } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
@@ -24,7 +24,8 @@ const t = texts.detail;
 export function ScanDetailPage() {
   const { id = '' } = useParams<{ readonly id: string }>();
   const scan = useQuery(scanQuery(id));
-  const history = historyAddress(useHistoryState());
+  // With the filters of the list that has led here.
+  const history = `/history${useSearch()}`;
   return (
     <>
       <Link href={history} className="back">
@@ -46,18 +47,12 @@ export function ScanDetailPage() {
   );
 }
 
-/** With the filters of the list that has led here, which is known to the entry of the browser's history. */
-function historyAddress(state: unknown): string {
-  const known = typeof state === 'object' && state !== null && 'history' in state ? state.history : null;
-  return typeof known === 'string' && known !== '' ? `/history?${known}` : '/history';
-}
-
 function Found({ scan }: { readonly scan: ScanDetail }) {
   const name = scan.filename === '' ? texts.history.noName : visibleName(scan.filename);
   return (
     <>
       <PageTitle title={name}>
-        <CopyButton text={window.location.href} label={t.copyAddress} />
+        <CopyButton text={`${window.location.origin}/scans/${scan.id}`} label={t.copyAddress} />
         {scan.sha256 !== null && (
           <Button component={Link} href={`/history?sha256=${scan.sha256}`} variant="default" size="compact-sm">
             {t.sameContent}
