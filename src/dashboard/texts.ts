@@ -349,6 +349,7 @@ export const texts = {
     plan: 'Your plan',
     perHour: (count: number, shown: string) => `${scans(count, shown)} per hour`,
     free: 'Free',
+    notSold: 'Ask the operator',
     price: (amount: string, interval: string) => `${amount} per ${interval}`,
     current: 'Your plan',
     choose: (plan: string) => `Buy ${plan}`,

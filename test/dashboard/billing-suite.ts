@@ -43,11 +43,20 @@ export async function billingSuite(tap: Subtest, { server, stripe, signedIn }: S
     ] as const) {
       await page.route('**/web/billing/me', async (route) => {
         const answer = await (await route.fetch()).text();
-        const body = answer.replace('"amount":1900,"currency":"eur"', `"amount":${amount},"currency":"${currency}"`);
+        const body = answer
+          .replace('"amount":1900,"currency":"eur"', `"amount":${amount},"currency":"${currency}"`)
+          .replace('"plans":[', '$&{"name":"BUSINESS","hourlyLimit":10000,"price":null},');
         await route.fulfill({ contentType: 'application/json', body });
       });
       await page.reload();
       await page.getByText(shown).waitFor();
+      const priceless = page.locator('.billing-card').filter({ hasText: /Free|Ask the operator/ });
+      t.strictSame(await priceless.getByRole('heading').allTextContents(), ['BUSINESS', 'FREE']);
+      t.equal(
+        await priceless.filter({ hasText: 'BUSINESS' }).getByText('Free').count(),
+        0,
+        'what nobody can buy is not free',
+      );
       await page.unroute('**/web/billing/me');
     }
     await page.reload();

@@ -40,6 +40,7 @@ const SUBSCRIBED = ['active', 'trialing', 'past_due', 'unpaid', 'paused'];
 function Plans({ billing }: { readonly billing: Billing }) {
   const isPending = billing.plans.some(({ pricePending }) => pricePending === true);
   const isSold = isPending || billing.plans.some(({ price }) => price !== null);
+  const free = freePlanOf(billing);
   const isSubscribed = SUBSCRIBED.includes(billing.status);
   return (
     <>
@@ -74,11 +75,18 @@ function Plans({ billing }: { readonly billing: Billing }) {
             isCurrent={plan.name === billing.plan}
             canBuy={!isSubscribed}
             isSold={isSold}
+            isFree={plan === free}
           />
         ))}
       </section>
     </>
   );
+}
+
+/** What an account has that pays for none: the smallest plan without a price. */
+function freePlanOf({ plans }: Billing) {
+  const priceless = plans.filter(({ price, pricePending }) => price === null && pricePending !== true);
+  return priceless.toSorted((one, other) => one.hourlyLimit - other.hourlyLimit)[0];
 }
 
 function Status({ billing: { status, currentPeriodEnd, cancelAtPeriodEnd } }: { readonly billing: Billing }) {
@@ -122,9 +130,10 @@ interface PlanCardProps {
   readonly isCurrent: boolean;
   readonly canBuy: boolean;
   readonly isSold: boolean;
+  readonly isFree: boolean;
 }
 
-function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
+function PlanCard({ plan, isCurrent, canBuy, isSold, isFree }: PlanCardProps) {
   const checkout = useMutation({
     mutationFn: () =>
       ask({
@@ -141,7 +150,7 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
         <h2 className="panel-title">{plan.name}</h2>
         {isCurrent && <Badge>{t.current}</Badge>}
       </div>
-      {isSold && <PriceLine plan={plan} />}
+      {isSold && <PriceLine plan={plan} isFree={isFree} />}
       <p className="dimmed billing-line">{t.perHour(plan.hourlyLimit, number(plan.hourlyLimit))}</p>
       {(plan.price !== null || plan.pricePending === true) && !isCurrent && canBuy && (
         <div>
@@ -154,9 +163,10 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
   );
 }
 
-function PriceLine({ plan: { price, pricePending } }: Pick<PlanCardProps, 'plan'>) {
+function PriceLine({ plan: { price, pricePending }, isFree }: Pick<PlanCardProps, 'plan' | 'isFree'>) {
   if (price !== null) return <p className="billing-price">{priceOf(price)}</p>;
-  return <div className="billing-price">{pricePending === true ? <Skeleton height={24} width="8rem" /> : t.free}</div>;
+  const text = isFree ? t.free : t.notSold;
+  return <div className="billing-price">{pricePending === true ? <Skeleton height={24} width="8rem" /> : text}</div>;
 }
 
 function priceOf({ amount, currency, interval }: Price): string {
