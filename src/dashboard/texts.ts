@@ -156,7 +156,6 @@ export const texts = {
     spans: { days: '30 days', months: '12 months' },
     noDays: 'Nothing was scanned in the last 30 days.',
     day: 'Day',
-    dayCount: (day: string, count: string) => `${day}: ${count}`,
     hours: 'Last 24 hours',
     hour: 'Hour',
     used: 'Used',

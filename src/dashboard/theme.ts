@@ -1,5 +1,5 @@
 // The theme of Mantine; what it would write into the page as a style sheet of its own is in theme.css, because nothing inline is allowed.
-import { Anchor, createTheme, Modal } from '@mantine/core';
+import { Anchor, createTheme } from '@mantine/core';
 
 export const theme = createTheme({
   primaryColor: 'blue',
@@ -11,9 +11,5 @@ export const theme = createTheme({
     Select: { defaultProps: { allowDeselect: false } },
     // It differs from the text around it by more than its colour.
     Anchor: Anchor.extend({ defaultProps: { underline: 'always' } }),
-    Modal: Modal.extend({
-      // Locking the scroll writes a style element.
-      defaultProps: { lockScroll: false, centered: true },
-    }),
   },
 });

@@ -75,7 +75,7 @@ async function flowsOf(setting: Setting, webhook: string): Promise<Flow[]> {
     register: (await browser.person()).page,
     ...{ scan: tenant.page, url: await tenant.newPage(), key: await tenant.newPage(), account: await tenant.newPage() },
     webhook: await tenant.newPage(),
-    ...{ history: await admin.newPage(), charts: await admin.newPage(), operator: admin.page },
+    ...{ history: await admin.newPage(), guide: await admin.newPage(), operator: admin.page },
   };
   const email = await newAccount();
   const files = Array.from({ length: 3 }, (_, index) => file(`away-${index}.txt`));
@@ -117,13 +117,13 @@ async function flowsOf(setting: Setting, webhook: string): Promise<Flow[]> {
     },
     {
       name: 'a page whose parts are not there yet',
-      page: tabs.charts,
+      page: tabs.guide,
       async begin() {
-        await tabs.charts.goto(`${server.url}/keys`);
-        await tabs.charts.getByText('First key').waitFor();
+        await tabs.guide.goto(`${server.url}/keys`);
+        await tabs.guide.getByText('First key').waitFor();
       },
-      away: () => tabs.charts.getByRole('link', { name: 'Overview' }).click(),
-      end: () => tabs.charts.getByText('Whole days, UTC.').waitFor(),
+      away: () => tabs.guide.getByRole('link', { name: 'Docs' }).click(),
+      end: () => tabs.guide.locator('.guide').waitFor(),
     },
     operatorFlow(tabs.operator, server.url),
   ];

@@ -19,7 +19,7 @@ try {
   await page.goto(`${server.url}/sign-in`);
   await signIn(page, EMAIL);
   await page.getByRole('heading', { name: 'Latest scans' }).waitFor();
-  for (const drawn of ['.donut svg', '.recharts-bar-rectangle', '.latest']) await page.locator(drawn).first().waitFor();
+  for (const drawn of ['.donut svg', '.bars svg', '.latest']) await page.locator(drawn).first().waitFor();
   mkdirSync(folder, { recursive: true });
   await page.screenshot({ path: `${folder}dashboard.png`, animations: 'disabled' });
 } finally {

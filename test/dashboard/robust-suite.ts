@@ -8,7 +8,7 @@ import { choose, file } from './scan-suite.js';
 import type { Setting } from './setting.js';
 
 const run = promisify(execFile);
-const CHARTS = '**/assets/overview-charts*.js';
+const GUIDE = '**/assets/quick-start*.js';
 
 function countLoads(page: Page): () => number {
   let loads = 0;
@@ -18,43 +18,33 @@ function countLoads(page: Page): () => number {
   return () => loads;
 }
 
-/** Only an account that has scanned something has charts. */
-async function scanned(page: Page): Promise<void> {
-  await page.getByRole('button', { name: 'Try a harmless test file' }).click();
-  await page.getByText('1 of 1 finished').waitFor();
-  await page.getByRole('button', { name: 'Clear the finished ones' }).click();
-}
-
 export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
   tap.test('a part that can not be loaded makes one reload, then a page that says so', async (t) => {
-    const { page } = await signedIn('/scan');
-    await scanned(page);
-    await page.getByRole('link', { name: 'API keys' }).click();
+    const { page } = await signedIn('/keys');
     await page.getByText('No keys yet').waitFor();
-    await page.route(CHARTS, (route) => route.abort());
+    await page.route(GUIDE, (route) => route.abort());
     const loads = countLoads(page);
-    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByRole('link', { name: 'Docs' }).click();
     await page.getByText('A part of this page could not be loaded').waitFor();
     t.equal(loads(), 1);
     await page.getByRole('link', { name: 'API keys' }).click();
     await page.getByText('No keys yet').waitFor();
     t.equal(loads(), 1, 'other pages still work');
-    await page.getByRole('link', { name: 'Overview' }).click();
-    await page.unroute(CHARTS);
+    await page.getByRole('link', { name: 'Docs' }).click();
+    await page.unroute(GUIDE);
     await page.getByRole('button', { name: 'Load again' }).click();
-    await page.getByText('Whole days, UTC.').waitFor();
+    await page.locator('.guide').waitFor();
     t.equal(loads(), 2);
   });
 
   tap.test('files that are queued stay queued when a part of another page can not be loaded', async (t) => {
     const { page } = await signedIn('/scan');
-    await scanned(page);
     await page.route('**/web/scans', (route) => route.abort());
-    await page.route(CHARTS, (route) => route.abort());
+    await page.route(GUIDE, (route) => route.abort());
     await choose(page, [file('waits.txt')]);
     await page.getByText('The server does not answer.').waitFor();
     const loads = countLoads(page);
-    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByRole('link', { name: 'Docs' }).click();
     await page.getByText('A part of this page could not be loaded').waitFor();
     await page.unrouteAll();
     await page.getByRole('link', { name: 'Scan', exact: true }).click();

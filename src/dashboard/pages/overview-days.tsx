@@ -1,14 +1,12 @@
 // What came of the scans of the last 30 days or twelve months, as bars and as a table for who can't see them.
-import { BarChart } from '@mantine/charts';
-import '@mantine/charts/styles.css';
 import { SegmentedControl } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { daysQuery, monthlyQuery } from '../api/queries.ts';
 import { Awaited } from '../parts/awaited.tsx';
 import { Blank } from '../parts/blank.tsx';
-import { dayName, month, number, shortDay } from '../parts/format.ts';
-import { colourOf, Legend, type Outcome, type OutcomeBar, OutcomeTable, outcomes, sumsOf } from '../parts/outcomes.tsx';
+import { month } from '../parts/format.ts';
+import { barsOf, Legend, type Outcome, type OutcomeBar, OutcomeBars, outcomes, sumsOf } from '../parts/outcomes.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
@@ -34,17 +32,11 @@ export function Use() {
   );
 }
 
-interface Bar extends OutcomeBar {
-  /** Below the bar; the name is shown where one points at it. */
-  readonly short: string;
-}
-
 function Days() {
   const days = useQuery(daysQuery);
   if (days.isPending || days.isError)
     return <Awaited query={days} skeleton={<LinesSkeleton lines={7} height={28} />} />;
-  const bars = days.data.map(({ day, ...counts }) => ({ ...counts, short: shortDay(day), name: dayName(day) }));
-  return <Bars bars={bars} shown={outcomes} head={t.day} caption={t.spans.days} none={t.noDays} />;
+  return <Bars bars={barsOf(days.data)} shown={outcomes} head={t.day} caption={t.spans.days} none={t.noDays} />;
 }
 
 function Months() {
@@ -56,7 +48,7 @@ function Months() {
 }
 
 interface BarsProps {
-  readonly bars: readonly Bar[];
+  readonly bars: readonly OutcomeBar[];
   readonly shown: readonly Outcome[];
   readonly head: string;
   readonly caption: string;
@@ -66,30 +58,13 @@ interface BarsProps {
 function Bars({ bars, shown, head, caption, none }: BarsProps) {
   const sums = sumsOf(bars, shown);
   if (sums.every(([, sum]) => sum === 0)) return <Blank title={t.latestNone} hint={none} />;
-  const shorts = new Map(bars.map(({ name, short }) => [name, short]));
   return (
     <>
-      <div aria-hidden="true">
-        <BarChart
-          h={250}
-          data={bars.map((bar) => ({ ...bar }))}
-          dataKey="name"
-          type="stacked"
-          withLegend={false}
-          maxBarWidth={28}
-          barChartProps={{ accessibilityLayer: false, margin: { top: 8 } }}
-          xAxisProps={{ interval: 'equidistantPreserveStart', tickFormatter: (name) => shorts.get(name) ?? name }}
-          yAxisProps={{ allowDecimals: false, width: 44 }}
-          barProps={{ isAnimationActive: false }}
-          valueFormatter={number}
-          series={shown.map((name) => ({ name, label: t.outcomes[name], color: colourOf(name) }))}
-        />
-      </div>
+      <OutcomeBars bars={bars} shown={shown} height={13} hasScale caption={caption} head={head} />
       <Legend
         counts={sums.filter(([outcome, sum]) => sum > 0 || outcome === 'clean' || outcome === 'infected')}
         isRow
       />
-      <OutcomeTable bars={bars} shown={shown} head={head} caption={caption} />
     </>
   );
 }

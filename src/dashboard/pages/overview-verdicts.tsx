@@ -1,7 +1,5 @@
 // How many scans were infected and clean in a range of days, as a ring and in numbers.
-import { DonutChart } from '@mantine/charts';
 import { Select } from '@mantine/core';
-import '@mantine/charts/styles.css';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { daysQuery, donutQuery } from '../api/queries.ts';
@@ -61,21 +59,7 @@ function Ring({ range }: { readonly range: Range }) {
   if (total === 0) return <Blank title={texts.overview.latestNone} hint={t.noVerdicts} />;
   return (
     <div className="donut">
-      <div aria-hidden="true">
-        <DonutChart
-          size={180}
-          thickness={26}
-          withTooltip={false}
-          chartLabel={number(total)}
-          paddingAngle={infected > 0 && clean > 0 ? 2 : 0}
-          pieChartProps={{ accessibilityLayer: false }}
-          pieProps={{ isAnimationActive: false, rootTabIndex: -1 }}
-          data={[
-            { name: t.outcomes.infected, value: infected, color: colourOf('infected') },
-            { name: t.outcomes.clean, value: clean, color: colourOf('clean') },
-          ]}
-        />
-      </div>
+      <Donut infected={infected} clean={clean} />
       <Legend
         counts={[
           ['infected', infected],
@@ -83,6 +67,34 @@ function Ring({ range }: { readonly range: Range }) {
         ]}
       />
     </div>
+  );
+}
+
+/** Of the ring, in percent: between its parts, and the smallest part with that. */
+const GAP = 0.6;
+const LEAST = 1.2;
+
+function Donut({ infected, clean }: Counts) {
+  const total = infected + clean;
+  const isWhole = infected === 0 || clean === 0;
+  const share = (count: number): number => (count === 0 ? 0 : Math.max(LEAST, (100 * count) / total));
+  // What is over a half is what the other one leaves.
+  const first = isWhole || infected <= clean ? share(infected) : 100 - share(clean);
+  const arc = (outcome: 'infected' | 'clean', from: number, length: number) => (
+    <circle
+      {...{ cx: 90, cy: 90, r: 77, pathLength: 100, stroke: colourOf(outcome) }}
+      strokeDasharray={`${Math.max(0, isWhole ? length : length - GAP)} 100`}
+      strokeDashoffset={-from}
+    />
+  );
+  return (
+    <svg width="180" height="180" aria-hidden="true">
+      {arc('infected', 0, first)}
+      {arc('clean', first, 100 - first)}
+      <text x="90" y="90">
+        {number(total)}
+      </text>
+    </svg>
   );
 }
 

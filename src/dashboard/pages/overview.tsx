@@ -12,20 +12,17 @@ import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { Finding, Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
-import { part } from '../shell/part.tsx';
 import { texts } from '../texts.ts';
+import { Use } from './overview-days.tsx';
 import { EnginePanel } from './overview-engine.tsx';
 import { FirstSteps } from './overview-first-steps.tsx';
+import { Hours } from './overview-hours.tsx';
 import { QuotaPanel } from './overview-quota.tsx';
 import { Tiles } from './overview-tiles.tsx';
+import { Verdicts } from './overview-verdicts.tsx';
 import './overview.css';
 
 const t = texts.overview;
-
-const chart = <LinesSkeleton lines={7} height={28} />;
-const Verdicts = part(async () => (await import('./overview-charts.ts')).Verdicts, chart);
-const Use = part(async () => (await import('./overview-charts.ts')).Use, chart);
-const Hours = part(async () => (await import('./overview-charts.ts')).Hours, chart);
 
 export function Overview() {
   const days = useQuery(daysQuery);

@@ -23,6 +23,9 @@ export function Dialog({ title, close, size = 'md', isKept = false, children }: 
       onClose={close}
       title={title}
       size={size}
+      centered
+      // Locking it writes a style element.
+      lockScroll={false}
       closeOnClickOutside={!isKept}
       closeOnEscape={!isKept}
       closeButtonProps={{ 'aria-label': texts.common.close }}

@@ -18,15 +18,8 @@ import { part } from './part.tsx';
 import { returnAddress, signInAddress } from './return-address.ts';
 import { useSignedIn } from './use-signed-in.ts';
 
-// What somebody needs who is not signed in comes with the first script; the pages behind the sign-in come as one more, charts, guides and the reference apart.
-const SignedInPages = part(
-  async () => {
-    // The charts come beside the overview, and not after it. What fails is said where they are shown.
-    if (window.location.pathname === '/') void import('../pages/overview-charts.ts').catch(() => undefined);
-    return (await import('./signed-in-pages.tsx')).SignedInPages;
-  },
-  <PageSkeleton />,
-);
+// What somebody needs who is not signed in comes with the first script; the pages behind the sign-in come as one more, guides and the reference apart.
+const SignedInPages = part(async () => (await import('./signed-in-pages.tsx')).SignedInPages, <PageSkeleton />);
 
 const Notices = part(async () => (await import('./signed-in-pages.tsx')).Notices, null);
 
