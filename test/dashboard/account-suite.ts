@@ -59,6 +59,11 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     const person = await signedIn('/account');
     const { page, email } = person;
     const field = page.getByLabel('Name', { exact: true });
+    await field.waitFor();
+    await page.evaluate(`window.shown = [];
+      const field = document.querySelector('input[autocomplete=name]');
+      const look = () => field.getAttribute('value') !== shown.at(-1) && shown.push(field.getAttribute('value'));
+      new MutationObserver(look).observe(field, { attributeFilter: ['value'] })`);
     for (const name of HOSTILE_SHORT_NAMES) {
       await field.fill(name);
       const saved = page.waitForResponse((answer) => answer.request().method() === 'PUT');
@@ -66,7 +71,12 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
       t.equal((await saved).status(), 200, name);
       t.equal(await field.inputValue(), name);
       t.ok((await overflow(page)) <= 0, name);
+      await page
+        .getByRole('button', { name: 'Save the name' })
+        .and(page.locator(':disabled:not([data-loading])'))
+        .waitFor();
     }
+    t.strictSame(await page.evaluate('shown'), HOSTILE_SHORT_NAMES, 'none of them twice');
     await field.fill('x'.repeat(255));
     await page.getByText('At most 100 characters').waitFor();
     t.ok((await overflow(page)) <= 0);

@@ -1,6 +1,6 @@
 // The account: who one is, the way in, and where one is signed in.
 import { Button, TextInput } from '@mantine/core';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { notifyManager, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask } from '../api/client.ts';
 import { OutcomeUnknown } from '../api/problem.ts';
@@ -62,7 +62,8 @@ function useChange(done: string, onDone: (saved: User) => void) {
     onSuccess(user) {
       client.setQueryData(meQuery.queryKey, user);
       showDone(done);
-      onDone(user);
+      // Queries tell of what they have a moment later: until then the field would show what was.
+      notifyManager.schedule(() => onDone(user));
     },
     onSettled(_, error) {
       if (error instanceof OutcomeUnknown) void client.invalidateQueries({ queryKey: meQuery.queryKey });
