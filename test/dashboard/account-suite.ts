@@ -14,7 +14,8 @@ import {
 } from './browser.js';
 import type { Setting } from './setting.js';
 
-export async function accountSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
+export async function accountSuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
+  tap.afterEach(() => browser.closePersons());
   tap.test('name, address and password are changed, and a wrong password is said', async (t) => {
     const person = await signedIn('/account');
     const { page, email } = person;

@@ -7,7 +7,6 @@ import { EMAIL } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { PASSWORD, type Subtest } from './browser.js';
-import { operator } from './operator-suite.js';
 import { choose, file } from './scan-suite.js';
 import type { Setting } from './setting.js';
 
@@ -66,10 +65,10 @@ async function whileAway(t: Subtest, { name, page, away }: Flow): Promise<void> 
 }
 
 async function flowsOf(setting: Setting, webhook: string): Promise<Flow[]> {
-  const { server, browser, signedIn, newAccount } = setting;
+  const { server, browser, signedIn, operator, newAccount } = setting;
   for (let row = 0; row <= PAGE_ROWS; row += 1) await upload(server.url, `row ${row}`, { filename: `row-${row}.txt` });
   const tenant = await signedIn('/scan');
-  const admin = await operator(setting);
+  const admin = await operator('/livez');
   const tabs = {
     signIn: (await browser.person()).page,
     register: (await browser.person()).page,

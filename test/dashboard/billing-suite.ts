@@ -4,7 +4,7 @@ import { noComplaints, type Subtest } from './browser.js';
 import type { Setting } from './setting.js';
 
 export async function billingSuite(tap: Subtest, { server, stripe, signedIn }: Setting): Promise<void> {
-  const person = await signedIn('/');
+  const person = await signedIn('/livez');
   const { page, context } = person;
   /** Stripe's own pages, which the buyer is sent to. */
   const visited: string[] = [];

@@ -120,6 +120,11 @@ export async function signOut(page: Page): Promise<void> {
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
 }
 
+/** As links of the page do: nothing is loaded again. */
+export async function go(page: Page, path: string): Promise<void> {
+  await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)})`);
+}
+
 /** Colours that change take a moment: what has an end is waited for. */
 async function settled(page: Page): Promise<void> {
   await page.evaluate(`Promise.allSettled(document.getAnimations()

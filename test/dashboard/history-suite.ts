@@ -202,7 +202,7 @@ export async function historySuite(tap: Subtest, { server, browser, signedIn }: 
   });
 
   tap.test('the latest scans come by themselves, and a file that can not be had is said', async (t) => {
-    const other = await signedIn('/account');
+    const other = await signedIn('/livez');
     await other.page.clock.install();
     await other.page.goto(server.url);
     await other.page.getByText('First steps').waitFor();

@@ -12,7 +12,6 @@ import { until } from '../fixtures/until.js';
 import { postForm } from '../fixtures/upload.js';
 import { noComplaints, overflow, type Person, type Subtest } from './browser.js';
 import { asUtf8, HOSTILE, shownAs } from './hostile-names.js';
-import { operator } from './operator-suite.js';
 import { choose } from './scan-suite.js';
 import type { Setting } from './setting.js';
 
@@ -37,13 +36,13 @@ const Rows = z.object({
 });
 
 export async function hostileSuite(tap: Subtest, setting: Setting): Promise<void> {
-  const { server } = setting;
+  const { server, operator } = setting;
   tap.equal(new Set(HOSTILE).size, 120);
   const { accessToken, userId } = await signIn(server.url);
   const ids = await scanAll(tap, server.url, accessToken);
   await fillStore(server.directory, userId, ids);
   const scans = await rowsOf(server.url, accessToken);
-  const person = await operator(setting);
+  const person = await operator('/livez');
   const { page } = person;
   const dialogs = await watch(person);
 

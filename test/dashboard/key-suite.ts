@@ -7,7 +7,8 @@ import type { Setting } from './setting.js';
 
 const Keys = z.array(z.object({ uuid: z.string() }).loose());
 
-export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
+export async function keySuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
+  tap.afterEach(() => browser.closePersons());
   tap.test('a key is made, works, is shown masked from then on, and ends when it is revoked', async (t) => {
     const name = HOSTILE_NAMES[0] ?? '';
     const person = await signedIn('/keys');

@@ -1,22 +1,14 @@
 // The pages of operators: seen by them alone, in all widths and schemes; accounts changed, suspended and deleted, and the log that tells of it.
 import { ask, bearer, EMAIL, post, signIn as signInByWire } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { looksWell, noComplaints, overflow, PASSWORD, type Person, type Subtest, signIn } from './browser.js';
+import { go, looksWell, noComplaints, overflow, PASSWORD, type Subtest, signIn } from './browser.js';
 import { REFUSED, type Setting } from './setting.js';
 
 export const ADMIN_PAGES = ['/admin', '/admin/accounts', '/admin/activity', '/admin/audit'];
 
-/** The operator of the server, signed in. */
-export async function operator({ server, browser }: Setting): Promise<Person> {
-  const person = await browser.person();
-  await person.page.goto(`${server.url}/sign-in`);
-  await signIn(person.page, EMAIL);
-  await person.page.getByRole('button', { name: 'Your account' }).waitFor();
-  return person;
-}
-
 export async function operatorSuite(tap: Subtest, setting: Setting): Promise<void> {
-  const { server, browser, signedIn, newAccount } = setting;
+  const { server, browser, signedIn, operator, newAccount } = setting;
+  tap.afterEach(() => browser.closePersons());
 
   tap.test('who is no operator has no way there, and finds no page', async (t) => {
     const person = await signedIn('/');
@@ -32,10 +24,10 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
   });
 
   tap.test('every page fits, is found by the menu, and has nothing serious for axe', async (t) => {
-    const person = await operator(setting);
+    const person = await operator('/admin/accounts');
     const { page } = person;
     for (const path of ['/admin/accounts', '/keys', '/']) {
-      await page.goto(`${server.url}${path}`);
+      await go(page, path);
       await page.getByText(/daily signatures are not installed/).waitFor();
     }
     await page.getByRole('link', { name: 'Update them' }).click();
@@ -47,7 +39,7 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor();
     await page.getByRole('region', { name: 'Nodes' }).getByText('Answers you').waitFor();
     for (const path of ADMIN_PAGES) {
-      await page.goto(`${server.url}${path}`);
+      await go(page, path);
       await page.locator('section.panel').first().waitFor();
       await page.locator('[role=status][aria-label=Loading]').first().waitFor({ state: 'detached' });
       await looksWell(t, page, path);
@@ -60,9 +52,8 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
   tap.test('a long address leaves the name of a plan whole', async (t) => {
     const email = `${'long'.repeat(15)}@example.com`;
     await post(`${server.url}/web/auth/register`, { email, password: PASSWORD, name: 'x'.repeat(100) });
-    const person = await operator(setting);
+    const person = await operator(`/admin/accounts?q=${email}`);
     const { page } = person;
-    await page.goto(`${server.url}/admin/accounts?q=${email}`);
     await page.getByRole('button', { name: `Open ${email}` }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('combobox', { name: 'Plan' }).click();
@@ -84,9 +75,8 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
   });
 
   tap.test('a content that crashed the engine is allowed again, by the keyboard', async (t) => {
-    const person = await operator(setting);
+    const person = await operator('/admin');
     const { page } = person;
-    await page.goto(`${server.url}/admin`);
     const allow = page.getByRole('button', { name: `Allow again: ${REFUSED}` });
     await allow.focus();
     await page.keyboard.press('Enter');
@@ -103,9 +93,8 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     const asked = { headers: { ...bearer(tenant.accessToken), 'Content-Type': 'application/json' } };
     await ask(`${server.url}/web/users/me`, { ...asked, method: 'PUT', body: JSON.stringify({ name: '<b>Ada</b>' }) });
     await ask(`${server.url}/web/keys`, { ...asked, method: 'POST', body: JSON.stringify({ name: 'the office' }) });
-    const person = await operator(setting);
+    const person = await operator('/admin/accounts');
     const { page } = person;
-    await page.goto(`${server.url}/admin/accounts`);
     await page.getByRole('searchbox', { name: 'Search by address, name or id' }).fill(email.toUpperCase());
     await page.getByText('1–1 of 1').waitFor();
     // The address has what is looked for, also after a reload and backwards, and leads to no page that there is not.
@@ -167,9 +156,8 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
 
   tap.test('of two operators at one account none undoes what the other has changed', async (t) => {
     const email = await newAccount();
-    const person = await operator(setting);
+    const person = await operator(`/admin/accounts?${new URLSearchParams({ q: email })}`);
     const { page } = person;
-    await page.goto(`${server.url}/admin/accounts?${new URLSearchParams({ q: email })}`);
     await page.getByRole('button', { name: `Open ${email}` }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('combobox', { name: 'Role' }).click();
@@ -201,9 +189,8 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
   });
 
   tap.test('an operator opens the own account, and can not end it', async (t) => {
-    const person = await operator(setting);
+    const person = await operator('/admin/accounts');
     const { page } = person;
-    await page.goto(`${server.url}/admin/accounts`);
     await page.getByRole('searchbox').fill(EMAIL);
     await page.getByRole('button', { name: `Open ${EMAIL}` }).click();
     await page.getByText('This is your own account').waitFor();

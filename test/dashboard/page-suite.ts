@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { guides } from '../../src/service/endpoints.js';
 import { eicar } from '../fixtures/samples.js';
 import { until } from '../fixtures/until.js';
-import { looksWell, noComplaints, type Subtest, seriousFindings } from './browser.js';
+import { go, looksWell, noComplaints, type Subtest, seriousFindings } from './browser.js';
 import { choose, file } from './scan-suite.js';
 import type { Setting } from './setting.js';
 
@@ -31,14 +31,16 @@ async function whole(page: Page): Promise<void> {
 }
 
 export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
+  tap.afterEach(() => browser.closePersons());
   async function look(t: Subtest, page: Page, path: string): Promise<void> {
-    await page.goto(`${server.url}${path}`);
+    await go(page, path);
     await whole(page);
     await looksWell(t, page, path);
   }
 
   tap.test('for who is not signed in', async (t) => {
     const person = await browser.person();
+    await person.page.goto(server.url);
     for (const path of OPEN_PAGES) await look(t, person.page, path);
     noComplaints(t, person);
   });
@@ -50,7 +52,7 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     await page.getByText('2 of 2 finished').waitFor();
     for (const path of closed) await look(t, page, path);
     // Where the browser forces its colours the legend still says which is which, and a switch what is chosen.
-    await page.goto(server.url);
+    await go(page, '/');
     await page.emulateMedia({ forcedColors: 'active' });
     const styleOf = (element: string, name: string) =>
       page.evaluate(`getComputedStyle(document.querySelector('main ${element}'))['${name}']`);
@@ -64,11 +66,11 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     t.not(await styleOf('.mantine-Progress-section', 'backgroundColor'), panel);
     t.equal(await styleOf('.mantine-SegmentedControl-label[data-active]', 'outlineStyle'), 'solid');
     await page.emulateMedia({ forcedColors: 'none' });
-    await page.goto(`${server.url}/history`);
+    await go(page, '/history');
     await page.locator('.history-open').first().click();
     await page.getByText('SHA-256').waitFor();
     await look(t, page, new URL(page.url()).pathname);
-    await page.goto(`${server.url}/keys`);
+    await go(page, '/keys');
     await page.getByRole('button', { name: 'Create a key' }).click();
     await page.getByRole('dialog').getByLabel('Name').fill('a key');
     t.strictSame(await seriousFindings(page), [], 'a dialog');
@@ -102,8 +104,7 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
   tap.test(
     'a page behind the sign-in is two scripts, the overview with its charts as well, and nothing is asked for twice',
     async (t) => {
-      const { page } = await signedIn('/keys');
-      await whole(page);
+      const { page } = await signedIn('/livez');
       // Slow answers to what the page of a new account shows as well as that of a used one.
       for (const slow of ['**/web/quota', '**/version']) {
         await page.route(slow, async (route) => {
@@ -134,7 +135,7 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
   );
 
   tap.test('by the keyboard alone, on a phone', async (t) => {
-    const person = await signedIn('/keys');
+    const person = await signedIn('/livez');
     const { page } = person;
     await page.setViewportSize({ width: 380, height: 700 });
     await page.goto(`${server.url}/keys`);
@@ -205,10 +206,11 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     await page.route('**/web/quota/hours', (route) => route.fulfill({ json: hours }));
     const zone = await person.context.newCDPSession(page);
     await zone.send('Emulation.setTimezoneOverride', { timezoneId: 'Europe/Berlin' });
-    await page.goto(`${server.url}/scan`);
+    await page.reload();
+    await go(page, '/scan');
     await choose(page, [file('clean.txt')]);
     await page.getByText('1 of 1 finished').waitFor();
-    await page.goto(`${server.url}/`);
+    await go(page, '/');
     const rows = page.getByRole('table', { name: 'Last 24 hours' }).getByRole('rowheader');
     await rows.first().waitFor();
     const names = await rows.allTextContents();

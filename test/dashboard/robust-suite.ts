@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Page, Route } from 'playwright-core';
 import { until } from '../fixtures/until.js';
-import { noComplaints, type Subtest } from './browser.js';
+import { go, noComplaints, type Subtest } from './browser.js';
 import { choose, file } from './scan-suite.js';
 import type { Setting } from './setting.js';
 
@@ -19,8 +19,9 @@ function countLoads(page: Page): () => number {
 }
 
 export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
+  const shared = await signedIn('/keys');
   tap.test('a part that can not be loaded makes one reload, then a page that says so', async (t) => {
-    const { page } = await signedIn('/keys');
+    const { page } = shared;
     await page.getByText('No keys yet').waitFor();
     await page.route(GUIDE, (route) => route.abort());
     const loads = countLoads(page);
@@ -53,7 +54,7 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
   });
 
   tap.test('what could not be loaded says so until it is, however often it is asked for', async (t) => {
-    const person = await signedIn('/account');
+    const person = await signedIn('/livez');
     const { page } = person;
     let asked = 0;
     let answer: Parameters<Route['fulfill']>[0] = {
@@ -100,20 +101,22 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
   });
 
   tap.test('a page that is on its way has a title of its own', async (t) => {
-    const { page } = await signedIn('/keys');
+    const { page } = shared;
     await page.route(/\/web\/(scans|webhooks)\/\w/, () => new Promise<void>(() => undefined));
     for (const [path, title] of [
       ['/scans/0190c5f0-0000-7000-8000-00000000a11c', 'Scan'],
       ['/webhooks/0190c5f0-0000-7000-8000-00000000a11c', 'Webhook'],
-    ]) {
-      await page.evaluate(`history.pushState({}, '', '${path}')`);
-      await page.getByRole('heading', { name: title ?? '', level: 1 }).waitFor();
+    ] as const) {
+      await go(page, path);
+      await page.getByRole('heading', { name: title, level: 1 }).waitFor();
       t.equal(await page.title(), `${title} · Sluice`);
     }
   });
 
   tap.test('one line says that the server can not be reached, and goes away by itself', async (t) => {
-    const { page } = await signedIn('/keys');
+    const { page } = shared;
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await go(page, '/keys');
     await page.getByText('No keys yet').waitFor();
     await page.route(/\/web\/|\/livez|\/version/, (route) => route.abort());
     await page.getByRole('link', { name: 'Overview' }).click();
@@ -129,9 +132,9 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
   });
 
   tap.test('a server that takes requests and answers none is said, and waited for', async () => {
-    const { page } = await signedIn('/keys');
+    const { page } = await signedIn('/livez');
     await page.clock.install();
-    await page.reload();
+    await page.goto(`${server.url}/keys`);
     await page.getByText('No keys yet').waitFor();
     const line = page.getByText('The server can’t be reached.');
     /** Seconds go by until it is so. */
@@ -155,7 +158,8 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
   });
 
   tap.test('a new key is not lost by Esc, its line runs as it is pasted, and the focus goes back', async (t) => {
-    const { page } = await signedIn('/keys');
+    const { page } = shared;
+    await go(page, '/keys');
     const button = page.getByRole('button', { name: 'Create a key' }).first();
     await button.click();
     const dialog = page.getByRole('dialog');
@@ -173,9 +177,8 @@ export async function robustSuite(tap: Subtest, { server, signedIn }: Setting): 
   });
 
   tap.test('a key can be copied where the browser has no clipboard for scripts, as over plain http', async (t) => {
-    const { page } = await signedIn('/keys');
-    await page.addInitScript("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
-    await page.reload();
+    const { page } = shared;
+    await page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
     await page.getByRole('button', { name: 'Create a key' }).first().click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Name').fill('intranet');

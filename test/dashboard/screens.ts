@@ -8,7 +8,7 @@ import { startReceiver } from '../fixtures/receiver.js';
 import { eicar } from '../fixtures/samples.js';
 import { HOSTILE_NAMES, type Person } from './browser.js';
 import { fillOffice } from './office.js';
-import { ADMIN_PAGES, operator } from './operator-suite.js';
+import { ADMIN_PAGES } from './operator-suite.js';
 import { OPEN_PAGES } from './page-suite.js';
 import { choose, file } from './scan-suite.js';
 import { FREE_LIMIT, type Setting, startSetting } from './setting.js';
@@ -64,7 +64,7 @@ async function shootAll(setting: Setting): Promise<void> {
     await visit(person.page, `${server.url}${path}`);
     await shoot(person.page, `full${nameOf(path)}`);
   }
-  const admin = await operator(setting);
+  const admin = await setting.operator('/livez');
   await visit(admin.page, `${server.url}/scan`);
   await choose(admin.page, [file('virus.com', eicar()), file('deep.zip', nestedZip(Buffer.from('deep'), TOO_DEEP))]);
   await admin.page.getByText('2 of 2 finished').waitFor();

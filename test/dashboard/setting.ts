@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { seedMigrated } from '../fixtures/embedded-template.js';
 import { type ServerSettings, startServer, type TestServer } from '../fixtures/server.js';
-import { type Answer, post } from '../fixtures/sign-in.js';
+import { type Answer, EMAIL, post } from '../fixtures/sign-in.js';
 import { type FakeStripe, SECRET_KEY, startStripe, WEBHOOK_SECRET } from '../fixtures/stripe.js';
 import { type Browser, PASSWORD, type Person, startBrowser } from './browser.js';
 
@@ -22,8 +22,10 @@ export interface Setting {
   newAccount(): Promise<string>;
   /** The server is stopped while the work is done, and then started again at the same address, with what it had kept. */
   whileStopped(work: () => Promise<void>): Promise<void>;
-  /** Somebody with an account of their own, signed in, at that page. */
+  /** Somebody with an account of their own, signed in, at that page; `/livez` is the lightest one. */
   signedIn(path: string): Promise<Person & { readonly email: string }>;
+  /** The operator of the server, signed in, at that page. */
+  operator(path: string): Promise<Person>;
   stop(): Promise<void>;
 }
 
@@ -64,6 +66,12 @@ export async function startSetting(env: Readonly<Record<string, string>> = {}): 
     return { email, answer };
   }
 
+  async function enter(answer: Answer, path: string): Promise<Person> {
+    const person = await browser.person(rememberedOf(server.url, answer));
+    await person.page.goto(`${server.url}${path}`);
+    return person;
+  }
+
   return {
     server,
     stripe,
@@ -77,9 +85,11 @@ export async function startSetting(env: Readonly<Record<string, string>> = {}): 
     async signedIn(path) {
       const { email, answer } = await register();
       // The account comes with a session: a second one over the form would cost a password's hash and two pages each time.
-      const person = await browser.person(rememberedOf(server.url, answer));
-      await person.page.goto(`${server.url}${path}`);
-      return { ...person, email };
+      return { ...(await enter(answer, path)), email };
+    },
+    async operator(path) {
+      const answer = await post(`${server.url}/web/auth/login`, { email: EMAIL, password: PASSWORD });
+      return await enter(answer, path);
     },
     async stop() {
       await browser.close();

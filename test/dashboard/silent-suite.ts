@@ -28,11 +28,12 @@ export async function comes(page: Page, isSo: () => Promise<boolean> | boolean):
 
 const expire = (page: Page): Promise<unknown> => page.evaluate("localStorage.setItem('sluice.signedInUntil', '1')");
 
-export async function silentSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
+export async function silentSuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
+  tap.afterEach(() => browser.closePersons());
   tap.test('a change without an answer may have been made: that is said and stays, and it was sent once', async (t) => {
-    const { page } = await signedIn('/keys');
+    const { page } = await signedIn('/livez');
     await page.clock.install();
-    await page.reload();
+    await page.goto(`${server.url}/keys`);
     await page.getByText('No keys yet').waitFor();
     const sent = count(page, 'POST', '/web/keys');
     // It is done, and nobody hears of it.
@@ -83,9 +84,9 @@ export async function silentSuite(tap: Subtest, { server, signedIn }: Setting): 
   });
 
   tap.test('a renewal of the session without an answer is waited for no longer, and sent once', async (t) => {
-    const { page } = await signedIn('/keys');
+    const { page } = await signedIn('/livez');
     await page.clock.install();
-    await page.reload();
+    await page.goto(`${server.url}/keys`);
     await page.getByText('No keys yet').waitFor();
     const refreshes = count(page, 'POST', '/web/auth/refresh');
     let answer = (): void => undefined;

@@ -38,7 +38,8 @@ async function withholdAnswers(page: Page, becomes: 'lost' | 'late'): Promise<()
   };
 }
 
-export async function uploadSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
+export async function uploadSuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
+  tap.afterEach(() => browser.closePersons());
   tap.test('an answer that is lost is fetched by the same key: one scan, one unit', async (t) => {
     const person = await signedIn('/scan');
     const { page } = person;
@@ -79,10 +80,10 @@ export async function uploadSuite(tap: Subtest, { server, signedIn }: Setting): 
   });
 
   tap.test('that nothing is answered is said, and who tries again has the answer that was made', async (t) => {
-    const person = await signedIn('/scan');
+    const person = await signedIn('/livez');
     const { page } = person;
     await page.clock.install();
-    await page.reload();
+    await page.goto(`${server.url}/scan`);
     await page.getByText(`0 of ${FREE_LIMIT} scans used`).waitFor();
     const end = await withholdAnswers(page, 'late');
     await choose(page, [file('still.txt'), file('waits.txt'), file('cancelled.txt')]);
@@ -104,10 +105,10 @@ export async function uploadSuite(tap: Subtest, { server, signedIn }: Setting): 
   });
 
   tap.test('an upload that stops is said, and goes on with a server that has gone', async (t) => {
-    const person = await signedIn('/scan');
+    const person = await signedIn('/livez');
     const { page } = person;
     await page.clock.install();
-    await page.reload();
+    await page.goto(`${server.url}/scan`);
     await page.getByText(`0 of ${FREE_LIMIT} scans used`).waitFor();
     const keys = keysOf(page);
     await page.route('**/web/scans', () => undefined);

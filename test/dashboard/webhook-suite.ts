@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { embeddedSocketDirectory } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { type Receiver, startReceiver } from '../fixtures/receiver.js';
-import { looksWell, noComplaints, type Person, type Subtest, seriousFindings } from './browser.js';
-import { choose, file } from './scan-suite.js';
+import { signIn as apiSignIn } from '../fixtures/sign-in.js';
+import { uploadSignedIn } from '../fixtures/web-scans.js';
+import { looksWell, noComplaints, PASSWORD, type Person, type Subtest, seriousFindings } from './browser.js';
 import type { Setting } from './setting.js';
 
 const HOSTILE_PATH = '/<img/src=x/onerror=document.title=1>\u202egpj';
@@ -28,7 +29,8 @@ async function make({ page }: Person, url: string): Promise<string> {
   return secret;
 }
 
-export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
+export async function webhookSuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
+  tap.afterEach(() => browser.closePersons());
   const receiver: Receiver = await startReceiver();
   tap.teardown(() => receiver.stop());
 
@@ -67,9 +69,8 @@ export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting):
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('The webhook is saved').waitFor();
     const heard = receiver.messages.length;
-    const scanning = await person.newPage();
-    await scanning.goto(`${server.url}/scan`);
-    await choose(scanning, [file('heard-of.txt')]);
+    const { accessToken } = await apiSignIn(server.url, person.email, PASSWORD);
+    await uploadSignedIn(server.url, accessToken, 'heard of');
     await receiver.until(heard + 1);
     await deliveries.getByText('204').waitFor();
     await looksWell(t, page, 'one with deliveries');
@@ -107,9 +108,8 @@ export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting):
       receiver.secret = await make(person, receiver.url('/fails'));
       receiver.answer = () => 503;
       const before = receiver.messages.length;
-      const scanning = await person.newPage();
-      await scanning.goto(`${server.url}/scan`);
-      await choose(scanning, [file('unheard-of.txt')]);
+      const { accessToken } = await apiSignIn(server.url, person.email, PASSWORD);
+      await uploadSignedIn(server.url, accessToken, 'unheard of');
       await receiver.until(before + 1);
       await page.getByText('Failing').waitFor();
       await page.getByRole('link', { name: /fails/ }).click();
