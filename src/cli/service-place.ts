@@ -20,9 +20,13 @@ import { Refusal } from './output.js';
 
 /** Below the data folder: the variables of the service that runs there, or ran there last. */
 const FILE_NAME = 'service.json';
-/** What a command needs to be about the same accounts, plans, nodes, signatures and server. Secrets of others (Stripe's) stay where they are. */
+/**
+ * What a command needs to be about the same accounts, plans, nodes, signatures and server, and what plans and port are checked against. Secrets of others
+ * (Stripe's) stay where they are.
+ */
 const KEPT = [
-  ...['DATABASE_URL', 'DATABASE_USER', 'REDIS_URL', 'PLANS', 'HOST', 'PORT', 'BASE_URL'],
+  ...['DATABASE_URL', 'DATABASE_USER', 'REDIS_URL', 'PLANS', 'BOOTSTRAP_PLAN'],
+  ...['HOST', 'PORT', 'ADMIN_PORT', 'BASE_URL'],
   ...['ENGINE', 'SIGNATURES_DIR', 'SIGNATURES_MIRROR', 'SIGNATURES_URLS'],
 ];
 export type Environment = Readonly<Record<string, string | undefined>>;

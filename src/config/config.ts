@@ -238,6 +238,7 @@ function checkMail({ isSet, problems }: Read): void {
 /** Those on the left have an effect with one of those on the right alone. Those with a default are not among them: they may be set to it. */
 const PURPOSES: readonly (readonly [readonly Setting[], readonly Setting[]])[] = [
   [['accessLogPath'], ['accessLog']],
+  [['stripeWebhookSecret', 'stripePrices'], ['stripeSecretKey']],
   [
     ['clamdAccount', 'clamdPaths'],
     ['clamdSocket', 'clamdPort'],

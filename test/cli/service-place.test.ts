@@ -182,7 +182,7 @@ t.test('of a service with a database of its own, the data folder has the address
   const server = await startServer({
     t,
     isSupervised: true,
-    env: { DATABASE_URL: url, PLANS: 'FREE:7,BUSINESS:70', STRIPE_API_BASE: 'http://127.0.0.1:9' },
+    env: { DATABASE_URL: url, PLANS: 'FREE:7,HUGE:70', BOOTSTRAP_PLAN: 'HUGE', STRIPE_API_BASE: 'http://127.0.0.1:9' },
   });
   const data = join(server.directory, 'data');
   const added = await sluice(
@@ -192,14 +192,14 @@ t.test('of a service with a database of its own, the data folder has the address
     'add',
     'ada@example.com',
     '--plan',
-    'BUSINESS',
+    'HUGE',
     '--json',
     '--data-dir',
     data,
   );
-  t.match(JSON.parse(added.stdout), { plan: 'BUSINESS', hourlyLimit: 70 });
+  t.match(JSON.parse(added.stdout), { plan: 'HUGE', hourlyLimit: 70 });
   const left: unknown = JSON.parse(readFileSync(join(data, 'service.json'), 'utf8'));
-  t.match(left, { DATABASE_URL: url, PLANS: 'FREE:7,BUSINESS:70' });
+  t.match(left, { DATABASE_URL: url, PLANS: 'FREE:7,HUGE:70', BOOTSTRAP_PLAN: 'HUGE', ADMIN_PORT: '0' });
   t.notMatch(JSON.stringify(left), 'STRIPE', 'and nothing that commands do not need');
   const other = { DATABASE_URL: 'postgres://127.0.0.1:1/other' };
   t.match(await sluice(elsewhere, other, 'user', 'list', '--data-dir', data), { code: 0, stdout: 'ada@example.com' });

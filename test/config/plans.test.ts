@@ -59,7 +59,10 @@ const stripe = {
 
 t.test('with a secret key billing is on, and everything that it needs must be there', async (t) => {
   t.equal(readConfig({}).billing, null);
-  t.equal(readConfig({ ...stripe, STRIPE_SECRET_KEY: '' }).billing, null, 'without the key the rest means nothing');
+  t.strictSame(problemsOf({ ...stripe, STRIPE_SECRET_KEY: '' }), [
+    'STRIPE_WEBHOOK_SECRET is for STRIPE_SECRET_KEY, which is off',
+    'STRIPE_PRICES is for STRIPE_SECRET_KEY, which is off',
+  ]);
   const { billing, plans } = readConfig(stripe);
   t.match(billing, {
     secretKey: 'sk_test_abcDEF123',
