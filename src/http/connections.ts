@@ -223,10 +223,26 @@ export function giveUp(listener: number): void {
   closeSync(listener);
 }
 
-export function whyNot(error: unknown, variable = 'PORT'): string {
-  const isTaken = codeOf(error) === 'EADDRINUSE';
-  return isTaken ? `another program listens there; set ${variable} to a free one` : messageOfError(error);
+/** By the code of the error. CLAMD_PORT, ICAP_PORT and ADMIN_PORT have the loopback for their host. */
+function remedyOf(code: string | null, variable: string): string | null {
+  const ofHost = variable === 'PORT' ? '; set HOST to one that it has' : '';
+  switch (code) {
+    case 'EADDRINUSE':
+      return `another program listens there; set ${variable} to a free one`;
+    case 'EACCES':
+      return `ports below 1024 are for root and CAP_NET_BIND_SERVICE; set ${variable} to a higher one`;
+    case 'EADDRNOTAVAIL':
+      return `this machine has no such address${ofHost}`;
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'no address is known of that name; set HOST to an address of this machine';
+    default:
+      return null;
+  }
 }
+
+export const whyNot = (error: unknown, variable = 'PORT'): string =>
+  remedyOf(codeOf(error), variable) ?? messageOfError(error);
 
 export const portOf = (listener: number): number => addon().listenerPort(listener);
 

@@ -5,6 +5,7 @@ import { isIP } from 'node:net';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Config } from '../config/config.js';
 import type { History } from '../history/history.js';
+import { whyNot } from '../http/connections.js';
 import type { Log } from '../log.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
@@ -306,7 +307,7 @@ export function startMetrics({ adminPort, processes }: Config, log: Log, metrics
   server.on('error', (error) => {
     tried += 1;
     if (tried % processes !== 0) return listen();
-    if (!isTold) log.warn({ port: adminPort, reason: error.message }, 'there are no metrics yet');
+    if (!isTold) log.warn({ port: adminPort, reason: whyNot(error, 'ADMIN_PORT') }, 'there are no metrics yet');
     isTold = true;
     retry = setTimeout(listen, RETRY_MS).unref();
   });

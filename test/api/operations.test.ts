@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t from 'tap';
+import { openListener, whyNot } from '../../src/http/connections.js';
 import { mainPath } from '../../src/paths.js';
 import { readFirstAccount } from '../fixtures/first-account.js';
 import { temporaryFolder } from '../fixtures/folder.js';
@@ -103,8 +104,13 @@ t.test('a wrong configuration is reported at once and whole, without values', as
   t.notMatch(stderr, 'my-secret');
 });
 
-t.test('a port that is taken is reported', async (t) => {
+t.test('a place that it can not listen at is reported, with what to do', async (t) => {
   await t.rejects(startServer({ env: { PORT: String(server.port) } }), /another program listens there; set PORT/);
+  await t.rejects(openListener('192.0.2.1', 0), { message: /no such address; set HOST to/ });
+  await t.rejects(openListener('192.0.2.1', 0, 'ICAP_PORT'), { message: /no such address$/ });
+  const withCode = (code: string) => whyNot(Object.assign(new Error('listen'), { code }));
+  t.match(withCode('EACCES'), /set PORT to a higher one$/);
+  t.match(withCode('ENOTFOUND'), /set HOST to an address of this machine$/);
 });
 
 t.test(
