@@ -168,6 +168,14 @@ function openAccount(sql: Queries, email: string, parts: NamedAccountParts): Str
     // The database gives no answer: the first scan asks it again, and says so.
     () => undefined,
   );
+  // Clients' own logs seldom say more than that something failed, and some clients take it for clean.
+  const tell = seldom((reason) =>
+    log.warn({ protocol, reason }, 'scans of clients are refused: some of them take that for clean'),
+  );
+  const turnAway = (problem: unknown): void => {
+    metrics.turnedAway(protocol, problem instanceof Failure ? problem.label : 'internal');
+    if (problem instanceof Failure) tell(problem.message);
+  };
   const admit = async (): Promise<Access> => {
     const user = await account.find();
     // It may be made later, and removed at any time.
@@ -180,10 +188,10 @@ function openAccount(sql: Queries, email: string, parts: NamedAccountParts): Str
       try {
         const answer = await admit();
         const { outcome } = answer;
-        if (outcome !== 'admitted') metrics.turnedAway(protocol, outcome === 'exhausted' ? 'quotaExhausted' : outcome);
+        if (outcome !== 'admitted') turnAway(new Failure(outcome === 'exhausted' ? 'quotaExhausted' : outcome));
         return answer;
       } catch (error) {
-        metrics.turnedAway(protocol, error instanceof Failure ? error.label : 'internal');
+        turnAway(error);
         throw error;
       }
     },

@@ -49,6 +49,7 @@ t.test('a suspended or removed account scans nothing, on any node', async (t) =>
   await enoughOfTheHour();
   await sluice(['user', 'set-limit', EMAIL, '1']);
   await everywhere('stream: Hourly scan limit reached ERROR\0', 'another limit');
+  for (const server of servers) await server.printed(/"level":40[^\n]*"clamd","reason":"(Hourly scan limit reached)"/);
   await sluice(['user', 'set-limit', EMAIL, 'plan']);
   await everywhere(OK, 'and back');
   await sluice(['user', 'delete', EMAIL, '--yes']);
