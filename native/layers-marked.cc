@@ -117,6 +117,10 @@ void Layers::NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before)
 }
 
 void Layers::NoteRtf(Bytes bytes, std::vector<zip::Member>& members) {
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (const std::optional<streams::End> end = rtf::UnpackBody(bytes, output)) NoteEnd(*end, "RTF");
+  Add(std::move(held));
   const rtf::Reading reading = rtf::Read(bytes, limits_.max_files);
   if (reading.is_mixed) NoteForeign("objects of RTF in two spellings");
   for (const rtf::Object& object : reading.objects) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Rich Text Format 1.9.1, "Objects"; [MS-OLEDS] 2.2.5. libclamav takes an object for one only where a blank is behind its word and nothing
+// Rich Text Format 1.9.1, "Objects"; [MS-OLEDS] 2.2.5; [MS-OXRTFCP]. libclamav takes an object for one only where a blank is behind its word and nothing
 // but eight zeros behind the name of its class.
 #include "rtf.h"
 
@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "spellings.h"
 
@@ -128,6 +129,48 @@ streams::End Decode(Bytes digits, streams::Output& output) {
     if (!output.Put(Bytes(bytes).first(count))) return output.stopped();
     if (count < bytes.size()) return streams::End::kWhole;
   }
+}
+
+// Bits say which of eight tokens is a byte, and which a place among the last 4,096 bytes and how many there are from it on. These begin with what most bodies have.
+std::optional<streams::End> UnpackBody(Bytes bytes, streams::Output& output) {
+  constexpr size_t kMark = 8;
+  constexpr size_t kHead = 16;
+  constexpr int kTokens = 8;
+  constexpr std::string_view kBegin =
+      "{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \\fdecor MS Sans SerifSymbolArialTimes New Roman"
+      "Courier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx";
+  if (Has(bytes, kMark, "MELA") && bytes.size() > kHead) return output.Put(bytes.subspan(kHead)) ? streams::End::kWhole : output.stopped();
+  if (!Has(bytes, kMark, "LZFu")) return std::nullopt;
+  std::array<uint8_t, 4096> last{};
+  std::copy(kBegin.begin(), kBegin.end(), last.begin());
+  size_t next = kBegin.size();
+  size_t put = next;
+  const auto add = [&](uint8_t byte) {
+    last[next++] = byte;
+    if (next < last.size()) return true;
+    next = 0;
+    return output.Put(Bytes(last).subspan(std::exchange(put, 0)));
+  };
+  const auto end_as = [&](streams::End end) { return output.Put(Bytes(last).subspan(put, next - put)) ? end : output.stopped(); };
+  for (size_t at = kHead; at < bytes.size();) {
+    unsigned are_places = bytes[at++];
+    for (int token = 0; token < kTokens && at < bytes.size(); token++, are_places >>= 1) {
+      const uint8_t byte = bytes[at++];
+      if ((are_places & 1) == 0) {
+        if (!add(byte)) return output.stopped();
+        continue;
+      }
+      if (at == bytes.size()) break;
+      const unsigned place = static_cast<unsigned>(byte << 8 | bytes[at++]);
+      size_t from = place >> 4;
+      // The place where the next byte would go is the end.
+      if (from == next) return end_as(streams::End::kWhole);
+      for (unsigned left = (place & 15) + 2; left > 0; left--, from = (from + 1) % last.size()) {
+        if (!add(last[from])) return output.stopped();
+      }
+    }
+  }
+  return end_as(streams::End::kCut);
 }
 
 }  // namespace sluice::rtf

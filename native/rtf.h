@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Objects in a document in RTF, whose bytes are digits among other words of it.
+// Objects in a document in RTF, whose bytes are digits among other words of it; and RTF as mails of Outlook have it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "bytes.h"
@@ -28,5 +29,8 @@ struct Reading {
 Reading Read(Bytes bytes, size_t objects_max);
 
 streams::End Decode(Bytes digits, streams::Output& output);
+
+// The body of a mail. Nothing: it is none.
+std::optional<streams::End> UnpackBody(Bytes bytes, streams::Output& output);
 
 }  // namespace sluice::rtf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What Outlook sends as `winmail.dat`. libclamav passes over an attachment without a title before it, and over a message that is attached.
+// What Outlook sends as `winmail.dat`. libclamav passes over an attachment without a title before it, and over a message that is attached, or the body of it in RTF.
 #pragma once
 
 #include <cstddef>

@@ -61,6 +61,49 @@ function notebook(notes: readonly Buffer[], begin = 'e4525c7b8cd8a74daeb15378d02
 
 const object = packageOf(wanted);
 const archive = zip([{ name: 'a.com', content: wanted }]);
+/** What the body of a mail of Outlook may take bytes from before its own. */
+const before = text(
+  '{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \\fdecor MS Sans SerifSymbolArial' +
+    'Times New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx',
+);
+
+/** RTF as such a body has it ([MS-OXRTFCP]). */
+function bodyOf(document: Buffer): Buffer {
+  const all = Buffer.concat([before, document]);
+  const placed = (at: number, count: number): number[] => [(at & 0xfff) >> 4, ((at & 15) << 4) | (count - 2)];
+  const tokens: number[][] = [];
+  for (let at = before.length; at < all.length; ) {
+    const last = all.subarray(Math.max(0, at - 4000), at);
+    let count = 17;
+    while (count > 1 && (at + count > all.length || !last.includes(all.subarray(at, at + count)))) count -= 1;
+    const piece = all.subarray(at, at + count);
+    tokens.push(count > 1 ? placed(at - last.length + last.indexOf(piece), count) : [...piece]);
+    at += count;
+  }
+  tokens.push(placed(all.length, 2));
+  const packed: number[] = [];
+  for (let at = 0; at < tokens.length; at += 8) {
+    const group = tokens.slice(at, at + 8);
+    packed.push(
+      group.reduce((bits, token, index) => bits | ((token.length - 1) << index), 0),
+      ...group.flat(),
+    );
+  }
+  return Buffer.concat([little(packed.length + 12, document.length, 0x75465a4c, 0), Buffer.from(packed)]);
+}
+
+/** `winmail.dat` of nothing but the body. */
+function winmail(body: Buffer): Buffer {
+  const properties = Buffer.concat([little(1, 0x10090102, 1, body.length), body]);
+  return Buffer.concat([
+    little(0x223e9f78),
+    text('\0\0\x01'),
+    little(0x00069003, properties.length),
+    properties,
+    text('\0\0'),
+  ]);
+}
+
 const infected: Record<string, Buffer> = {
   'a package': native(wanted),
   ...Object.fromEntries(
@@ -82,6 +125,10 @@ const infected: Record<string, Buffer> = {
     spell: (digits) => digits.replace(/.{9}/g, '$&{\\*\\a12 {34}}'),
   }),
   'digits in a group': rtf(object, { spell: (digits) => `{${digits.slice(0, 70)}}${digits.slice(70)}` }),
+  'the body of a mail of Outlook': bodyOf(rtf(object, { end: `}} ${'many words '.repeat(900)}}` })),
+  'the end of such a body': bodyOf(Buffer.concat([text(`{\\rtf1 ${'many words '.repeat(900)}`), rtf(object)])),
+  'the body of what Outlook sends': winmail(bodyOf(rtf(object))),
+  'such a body, not packed': winmail(Buffer.concat([little(0, 0, 0x414c454d, 0), rtf(object)])),
   'a zip in an object': rtf(archive, { word: '\\objdata\n' }),
   'the second object': Buffer.concat([
     rtf(packageOf(words), { end: '}}' }),

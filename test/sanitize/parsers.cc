@@ -278,6 +278,7 @@ void RunMarked(Bytes bytes, uint8_t, Budget& budget) {
     encoded.members().push_back({sluice::encoded::kObjectDigits, false, false, object.start, object.end, object.size, true});
   }
   for (const auto& attachment : sluice::tnef::Read(bytes, kFilesMost)) CheckWithin(bytes, attachment.start, attachment.start + attachment.size);
+  budget.Spend([&](Output& output) { sluice::rtf::UnpackBody(bytes, output); });
   UnpackMembers(bytes, encoded.members(), budget);
 }
 
