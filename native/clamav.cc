@@ -98,8 +98,10 @@ cl_error_t OnInspection(int, const char* type, const char**, size_t, const char*
   if (level == 0 && type != nullptr) alerts->type = content_types::NumberOf(type);
   const std::string_view begins = bytes == nullptr ? std::string_view() : std::string_view(bytes, size);
   if (alerts->hits != nullptr) alerts->hits->NoteLayer(level, type == nullptr ? "" : type, begins);
-  if (bytes == nullptr) return CL_CLEAN;
   try {
+    // Where its types of files can't be said anew (matcher.cc).
+    if (alerts->layers != nullptr && type != nullptr && std::string_view(type) == "CL_TYPE_IGNORED") alerts->layers->NoteIgnored();
+    if (bytes == nullptr) return CL_CLEAN;
     if (alerts->windows != nullptr) alerts->windows->Note(type, begins);
     if (alerts->layers != nullptr) alerts->layers->Note(level, {reinterpret_cast<const uint8_t*>(bytes), size});
   } catch (const std::bad_alloc&) {

@@ -73,6 +73,8 @@ class Layers {
   void Begin();
   // Every layer, in the order in which they are opened. Its bytes are there until this returns.
   void Note(uint32_t level, Bytes bytes);
+  // libclamav passes over a layer by its type alone.
+  void NoteIgnored() { MarkIncomplete("engine looks at nothing of this kind of file"); }
   // The look has ended; before its time, if something was found.
   void End(bool is_early);
 

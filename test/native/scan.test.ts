@@ -1,9 +1,11 @@
 // One scan: what it refuses to look at, what it answers with odd names and memory of every kind, and that it leaks nothing.
+import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import t from 'tap';
 import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { zip } from '../fixtures/archives.js';
 import { temporaryFolder } from '../fixtures/folder.js';
+import { compilePreload } from '../fixtures/preload.js';
 import { bodySignature, databaseFolder, load, loadEngine } from './engine.js';
 
 const MARK = 'a mark of this test';
@@ -90,6 +92,20 @@ t.test('what begins as a file of sound or of SQLite is looked at, as bytes and a
     const { virusName } = scanBuffer(Buffer.from(`${head}\nA TEXT  of THIS test`, 'latin1'));
     t.equal(virusName, 'Test.Text.UNOFFICIAL', `${head}, as text`);
   }
+});
+
+t.test('where no function of libclamav can be replaced, as some keep theirs, such a file is incomplete', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) });
+  const script = `
+    import { defaultEngineLimits as limits, scanBuffer } from ${JSON.stringify(import.meta.resolve('../../src/engine/clamav/addon.js'))};
+    import { loadEngine } from ${JSON.stringify(import.meta.resolve('./engine.js'))};
+    await loadEngine({ directories: [${JSON.stringify(folder)}], temporaryDirectory: ${JSON.stringify(temporaryFolder(t))}, limits });
+    const scanned = ['ID3 ${MARK}', 'IDB ${MARK}', 'ID3 words'].map((content) => scanBuffer(Buffer.from(content)));
+    console.log(JSON.stringify(scanned.map(({ virusName, alerts }) => virusName ?? alerts[0] ?? 'clean')));`;
+  const env = { ...process.env, LD_PRELOAD: compilePreload('no-tables', folder) };
+  const printed = execFileSync(process.execPath, ['--input-type=module', '-e', script], { env, encoding: 'utf8' });
+  const ignored = 'Sluice.Mark.Incomplete.engine looks at nothing of this kind of file';
+  t.same(JSON.parse(printed), [ignored, 'Test.A.UNOFFICIAL', ignored]);
 });
 
 t.test('a name is reported with any bytes that it has', async (t) => {
