@@ -22,7 +22,8 @@ bool Head::IsKnown() const {
   if (!is_full()) return false;
   const Bytes bytes(bytes_);
   if (std::any_of(std::begin(kMagics), std::end(kMagics), [&](std::string_view magic) { return Has(bytes, 0, magic); })) return true;
-  if (std::all_of(bytes.begin(), bytes.end(), IsOfText)) return true;
+  // The queries of a workbook, a zip behind two numbers ([MS-QDEFF]).
+  if (Has(bytes, 8, "PK\x03\x04") || std::all_of(bytes.begin(), bytes.end(), IsOfText)) return true;
   for (size_t at = 0; at < kSize; at += 2) {
     if (!IsOfText(bytes[at]) || bytes[at + 1] != 0) return false;
   }

@@ -80,6 +80,9 @@ const alike = deflateSync(Buffer.concat([wanted.subarray(0, 16), Buffer.alloc(wa
 const likeWanted = Buffer.concat([Buffer.from(`<</Length ${alike.length}/Filter/FlateDecode>>\nstream\n`), alike]);
 
 const infected: Record<string, Buffer> = {
+  'the queries of a workbook, which nothing announces': Buffer.from(
+    `<DataMashup>${Buffer.concat([numbers(0, lzmaZip.length), lzmaZip]).toString('base64')}</DataMashup>`,
+  ),
   'a mail that begins with a header of no meaning': Buffer.from(
     `X-A: b\nContent-Type: ${mixed}\n\n${part(lines)}--AB--\n`,
   ),
