@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// RFC 1740; Electron's asar, whose list is JSON behind four lengths; PyInstaller's CArchive and PYZ.
+// RFC 1740; Electron's asar, whose list is JSON behind four lengths; PyInstaller's CArchive and PYZ; PHP's manual, "Phar File Format".
 #include "bundles.h"
 
 #include <algorithm>
@@ -209,6 +209,43 @@ std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max, ui
     }
     if (!files.empty()) break;
   }
+  return files;
+}
+
+std::vector<File> ReadPhar(Bytes bytes, size_t mark, size_t files_max, uint64_t& read) {
+  constexpr std::string_view kMark = "__HALT_COMPILER();";
+  constexpr size_t kHead = 14;
+  constexpr size_t kNumber = 4;
+  constexpr size_t kBehindName = 5 * kNumber;
+  constexpr uint32_t kDeflated = 0x1000;
+  std::vector<File> files;
+  size_t at = mark + kMark.size();
+  if (Has(bytes, at, " ?>") || Has(bytes, at, "\n?>")) {
+    at += 3;
+    if (Has(bytes, at, "\r")) at++;
+    if (Has(bytes, at, "\n")) at++;
+  }
+  if (at + kNumber > bytes.size() || Word(bytes, at) > bytes.size() - at - kNumber) return files;
+  const Bytes list = bytes.subspan(at, kNumber + Word(bytes, at));
+  uint64_t start = at + list.size();
+  // Of a text or other data that its length stands before; false: the list ends before it does.
+  size_t next = kHead;
+  const auto pass = [&] {
+    if (next > list.size() || list.size() - next < kNumber || Word(list, next) > list.size() - next - kNumber) return false;
+    next += kNumber + Word(list, next);
+    return true;
+  };
+  const bool is_there = pass() && pass();
+  for (uint32_t left = is_there ? Word(list, 4) : 0; left > 0 && files.size() <= files_max && pass(); left--) {
+    if (list.size() - next < kBehindName) break;
+    const uint64_t size = std::min<uint64_t>(Word(list, next + 2 * kNumber), bytes.size() - start);
+    const bool is_deflated = (Word(list, next + 4 * kNumber) & kDeflated) != 0;
+    if (is_deflated && size > 0) files.push_back({static_cast<size_t>(start), static_cast<size_t>(size), true});
+    start += size;
+    next += kBehindName;
+    if (!pass()) break;
+  }
+  read += next;
   return files;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Files that lie in another one as a list in it says: programs by PyInstaller and Electron, installers by NSIS, files of macOS in one piece, property lists.
+// Files that lie in another one as a list in it says: programs by PyInstaller and Electron, archives of PHP, installers by NSIS, files of macOS in one piece, property lists.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace sluice::bundles {
 struct File {
   size_t start;
   size_t size;
-  // By zlib.
+  // By zlib, where nothing else is said.
   bool is_packed = false;
 };
 
@@ -23,6 +23,9 @@ std::vector<File> Read(Bytes bytes, size_t files_max);
 
 // Of PyInstaller, whose list ends here with its mark. The bytes of lists that were read are added to `read`: many marks may have one list.
 std::vector<File> ReadPyInstaller(Bytes bytes, size_t mark, size_t files_max, uint64_t& read);
+
+// Of an archive of PHP (phar), whose list follows this word of its script: those by deflate, without a head. Others can be seen as they are. `read` as above.
+std::vector<File> ReadPhar(Bytes bytes, size_t mark, size_t files_max, uint64_t& read);
 
 // Modules of PyInstaller, one behind the other, each by zlib, up to their list. Those that are encrypted begin nowhere.
 struct Modules {

@@ -69,6 +69,22 @@ bool Layers::NotePyInstaller(Bytes bytes, size_t mark, std::vector<zip::Member>&
   return Take(bytes, read, taken) && NoteFiles(bytes, files, members, taken);
 }
 
+bool Layers::NotePhar(Bytes bytes, size_t mark, uint64_t& taken) {
+  uint64_t read = 0;
+  const std::vector<bundles::File> files = bundles::ReadPhar(bytes, mark, limits_.max_files, read);
+  if (!Take(bytes, read, taken)) return false;
+  for (const bundles::File& file : files) {
+    if (!Take(bytes, file.size, taken)) return false;
+    Held held;
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    const streams::End end = streams::UnpackDeflate(bytes.subspan(file.start, file.size), output);
+    NoteEnd(end, "phar");
+    Add(std::move(held));
+    if (end > streams::End::kForeign || now_.count > limits_.max_files) break;
+  }
+  return true;
+}
+
 // Android installs a package whose members are said to be encrypted and are not. What is encrypted is longer, or no stream of the size that is said.
 bool Layers::NoteSaidEncrypted(Bytes bytes, const zip::Reading& reading) {
   for (const auto* members : {&reading.members, &reading.opened}) {

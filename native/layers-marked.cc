@@ -41,7 +41,7 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
     may_be_zip = may_be_zip || zip::IsSign(bytes, *mark);
     if (is_container && may_be_zip) break;
     // A word may be the first one. What else stands there is known as that.
-    if (is_container || (mark->at == 0 && mark->kind != marks::Kind::kBase64)) continue;
+    if (is_container || (mark->at == 0 && mark->kind != marks::Kind::kBase64 && mark->kind != marks::Kind::kPhar)) continue;
     if (mark->kind == marks::Kind::kStream) {
       NoteEmbeddedStream(bytes, mark->at, streams);
     } else if (mark->kind == marks::Kind::kLzop) {
@@ -49,6 +49,8 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
       if (encoded::IsText(bytes.first(mark->at))) NoteForeign("lzop");
     } else if (mark->kind == marks::Kind::kPyInstaller) {
       if (!NotePyInstaller(bytes, mark->at, encoded.members(), taken)) return;
+    } else if (mark->kind == marks::Kind::kPhar) {
+      if (!NotePhar(bytes, mark->at, taken)) return;
     } else {
       encoded.Meet(*mark);
     }
@@ -81,14 +83,16 @@ void Layers::NoteMarked(uint32_t level, Bytes bytes, bool is_container) {
 
 // Scripts and pages in wide characters: those that have a narrow form. A shortcut has wide characters among others.
 void Layers::NoteWide(Bytes bytes) {
-  const bool is_high_first = Has(bytes, 0, "\xfe\xff") || BeginsWide(bytes, true);
+  // Of four bytes the two high ones are zeros: what is left is looked at once more.
+  const bool is_wider = Has(bytes, 0, std::string_view("\0\0\xfe\xff", 4));
+  const bool is_high_first = is_wider || Has(bytes, 0, "\xfe\xff") || BeginsWide(bytes, true);
   const bool is_shortcut = Has(bytes, 0, std::string_view("L\0\0\0\1\x14\2\0", 8));
   if (!is_high_first && !is_shortcut && !Has(bytes, 0, "\xff\xfe") && !BeginsWide(bytes, false)) return;
   Held held;
   streams::Output output(&held, now_.bytes_left, deadline_);
   std::array<uint8_t, 4096> narrow;
   size_t count = 0;
-  for (size_t at = 0; at + 1 < bytes.size(); at += is_shortcut ? 1 : 2) {
+  for (size_t at = is_wider ? 4 : 0; at + 1 < bytes.size(); at += is_shortcut ? 1 : 2) {
     const uint8_t byte = bytes[at + (is_high_first ? 1 : 0)];
     if (is_shortcut ? byte == 0 : bytes[at + (is_high_first ? 0 : 1)] != 0) continue;
     narrow[count++] = byte;

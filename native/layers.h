@@ -178,6 +178,7 @@ class Layers {
   void NoteInstaller(Bytes bytes);
   bool NoteFiles(Bytes bytes, const std::vector<bundles::File>& files, std::vector<zip::Member>& members, uint64_t& taken);
   bool NotePyInstaller(Bytes bytes, size_t mark, std::vector<zip::Member>& members, uint64_t& taken);
+  bool NotePhar(Bytes bytes, size_t mark, uint64_t& taken);
   void NoteDeflated(uint32_t level, Bytes bytes);
   void NoteEmbeddedStream(Bytes bytes, size_t at, EmbeddedStreams& before);
   void NoteWide(Bytes bytes);

@@ -23,7 +23,7 @@ struct Sign {
 // Where a class has several pairs, the first byte of one is seldom before the second one of another. Base64 office documents, forms and
 // visiting cards have as well.
 constexpr Sign kSigns[][7] = {
-    {{"base64", 4, Kind::kBase64, 0, true}, {"\x1f\x8b\x08", 0, Kind::kStream}, {"Rar!\x1a\x07", 3, Kind::kRar}},
+    {{"base64", 4, Kind::kBase64, 0, true}, {"\x1f\x8b\x08", 0, Kind::kStream}, {"Rar!\x1a\x07", 3, Kind::kRar}, {"__HALT_COMPILER();", 1, Kind::kPhar}},
     {{{"7z\xbc\xaf\x27\x1c\0", 7}, 1, Kind::kSevenZip}, {{"\xfd" "7zXZ\0", 6}, 0, Kind::kStream}, {{"\xe7\x16\xe3\xbd\x65\x26\x11\x45\xa4\xc4\x8d\x4d\x0b\x7a\x9e\xac", 16}, 2, Kind::kNote},
      {{"\x89LZO\0\r\n\x1a\n", 9}, 0, Kind::kLzop}},
     {{"ENCODING=", 7, Kind::kBase64}, {"\x28\xb5\x2f\xfd", 1, Kind::kStream}, {"(This file must be converted with BinHex", 34, Kind::kBinHex}},

@@ -29,6 +29,7 @@ enum class Kind : uint8_t {
   kLha,
   // Files that PyInstaller has put behind a program.
   kPyInstaller,
+  kPhar,
   // A script as Microsoft's Script Encoder writes it.
   kEncodedScript,
   // The second header of a program for Windows, and the first one of a program for Linux.

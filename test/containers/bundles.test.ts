@@ -17,6 +17,25 @@ function high(width: number, ...all: readonly number[]): Buffer {
   return bytes;
 }
 
+/** An archive of PHP: its script, and members by deflate, each between a name and its metadata in the list. */
+function phar(contents: readonly Buffer[], end = ' ?>\r\n', script = '<?php '): Buffer {
+  const little = (...all: readonly number[]): Buffer => Buffer.from(new Uint32Array(all).buffer);
+  const packed = contents.map((content) => deflateRawSync(content));
+  const entries = contents.map((content, at) => {
+    const numbers = little(content.length, 0, packed[at]?.length ?? 0, 0, 0x11a4, 4);
+    return Buffer.concat([little(5), Buffer.from('a.php'), numbers, Buffer.from('meta')]);
+  });
+  const head = Buffer.concat([
+    little(contents.length),
+    Buffer.from([0x11, 0]),
+    little(0x10000, 1),
+    Buffer.from('x'),
+    little(0),
+  ]);
+  const list = Buffer.concat([head, ...entries]);
+  return Buffer.concat([Buffer.from(`${script}__HALT_COMPILER();${end}`), little(list.length), list, ...packed]);
+}
+
 /** Behind a program, as its own loader finds it: files, a list of them, a mark that says where both are. */
 function pyInstaller(files: readonly { content: Buffer; isPacked: boolean }[], tail = 64): Buffer {
   const kept = files.map(({ content, isPacked }) => (isPacked ? deflateSync(content) : content));
@@ -181,6 +200,10 @@ const verdicts: Record<string, [string, Buffer]> = {
   ],
   'a file of Electron': ['infected', asar({ 'index.js': words, 'a.com': wanted })],
   'words of Electron': ['clean', asar({ 'index.js': words })],
+  'an archive of PHP': ['infected', phar([words, wanted])],
+  'an archive of PHP that begins with its last word': ['infected', phar([wanted], '', '')],
+  'words of PHP': ['clean', phar([words])],
+  'a script of PHP with that word': ['clean', Buffer.from(`<?php __HALT_COMPILER(); ?>\n${words}`)],
   'an installer by NSIS': ['infected', nsis(wanted)],
   'an installer of words': ['clean', nsis(words)],
   AppleSingle: ['infected', apple(0x51600, 1)],

@@ -152,6 +152,11 @@ const infected: Record<string, Buffer> = {
   'a script with gzip of an unknown maker behind it': Buffer.concat([script, unusual]),
   'a script that begins with the word': Buffer.from(`atob('${base64}')`),
   'a script with the word behind it': Buffer.from(`wanted="${base64}"\necho $wanted | base64 -d\n`),
+  'a script in characters of four bytes, the high ones first': Buffer.concat(
+    [...Buffer.from(`\ufeffatob('${base64}')`, 'utf16le').swap16()].map((byte, at) =>
+      Buffer.from(at % 2 === 0 ? [0, 0, byte] : [byte]),
+    ),
+  ),
   'a script in wide characters, the high byte first': Buffer.from(`\ufeffatob('${base64}')`, 'utf16le').swap16(),
   'a page in wide characters without a mark, the high byte first': Buffer.from(
     `<html><a href="data:application/octet-stream;base64,${base64}">`,

@@ -235,6 +235,8 @@ void RunBundles(Bytes bytes, uint8_t choice, Budget&) {
   uint64_t read = 0;
   const auto others = sluice::bundles::ReadPyInstaller(bytes, std::min<size_t>(choice, bytes.size()), kFilesMost, read);
   files.insert(files.end(), others.begin(), others.end());
+  const auto of_php = sluice::bundles::ReadPhar(bytes, choice, kFilesMost, read);
+  files.insert(files.end(), of_php.begin(), of_php.end());
   for (const auto& file : files) CheckWithin(bytes, file.start, file.start + file.size);
   if (const auto modules = sluice::bundles::ModulesOf(bytes)) CheckWithin(bytes, std::min(modules->start, modules->list), std::max(modules->start, modules->list));
   if (const auto installer = sluice::bundles::ReadNsis(bytes)) CheckWithin(bytes, installer->start, bytes.size());
