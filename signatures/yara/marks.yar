@@ -93,10 +93,12 @@ rule Archive_other {
     $sqx = "-sqx-"
     $zpaq = /(7kSt|zPQ[\x01\x02])/
     $warc = "WARC/"
+    // The list of an archive of PHP, behind its length.
+    $phar = /__HALT_COMPILER\(\);([ \n]\?>\r?\n?)?[\x00-\xff]{3}\x00/
   condition:
     $arj at 0 or $arj_sfx or $lha at 2 or $alz or $egg or $ace at 7 or $zoo at 20 or $sit at 0 or $sit_old at 0 or $sis at 0
     or $sis at 8 or $ar at 0 or $deb_ar at 0 or $rpm at 0 or $xar at 0 or $wim at 0 or $arc_nrg at 0
-    or $arc at 0 or $freearc at 0 or $sqx at 7 or $zpaq at 0 or $warc at 0
+    or $arc at 0 or $freearc at 0 or $sqx at 7 or $zpaq at 0 or $warc at 0 or $phar
 }
 
 rule Compressed {

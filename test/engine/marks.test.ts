@@ -69,6 +69,7 @@ const containers: Record<string, Buffer> = {
   zpaq: latin1('7kSt'),
   rzip: latin1('RZIP\x02'),
   LZFSE: latin1('bvx2'),
+  'an archive of PHP': latin1('<?php __HALT_COMPILER(); ?>\r\n\x40\0\0\0'),
   WARC: latin1('WARC/1.0\r\n'),
 };
 
