@@ -34,12 +34,24 @@ void Layers::NoteMessage(Bytes bytes) {
   Add(std::move(held));
 }
 
-// cabextract opens all cabinets of a file.
-void Layers::NoteBehindCabinet(uint32_t level, Bytes bytes) {
+// A gzip has room for a name, a comment and others before its stream, where a script may stand; and cabextract opens all cabinets of a file.
+void Layers::NoteBesideArchive(uint32_t level, Bytes bytes) {
+  constexpr size_t kHead = 10;
+  constexpr size_t kNameMost = 64;
+  if (streams::KindOf(bytes) == streams::Kind::kGzip && bytes.size() > kHead + 2) {
+    const uint8_t has = bytes[3];
+    size_t end = kHead;
+    if ((has & 4) != 0) end += 2 + size_t{Half(bytes, kHead)};
+    for (const int text : {8, 16}) {
+      if ((has & text) != 0) end = std::min(TextOf(bytes).find('\0', std::min(end, bytes.size())), bytes.size() - 1) + 1;
+    }
+    end = std::min(end, bytes.size());
+    if (end > kHead + kNameMost) AddPart(level, bytes.subspan(kHead, end - kHead), "gzip");
+  }
   constexpr std::string_view kMagic("MSCF\0\0\0\0", 8);
-  constexpr size_t kHead = 36;
-  if (bytes.size() < kHead || !Has(bytes, 0, kMagic)) return;
-  const size_t next = TextOf(bytes).find(kMagic, std::max<size_t>(kHead, Word(bytes, 8)));
+  constexpr size_t kCabinet = 36;
+  if (bytes.size() < kCabinet || !Has(bytes, 0, kMagic)) return;
+  const size_t next = TextOf(bytes).find(kMagic, std::max<size_t>(kCabinet, Word(bytes, 8)));
   if (next != std::string_view::npos) AddPart(level, bytes.subspan(next), "cabinet");
 }
 

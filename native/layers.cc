@@ -100,7 +100,7 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   if (now_.spare_bytes == 0) return;
   is_container = NoteSevenZip(level, bytes) || is_container;
   is_container = NoteListed(level, bytes) || is_container;
-  NoteBehindCabinet(level, bytes);
+  NoteBesideArchive(level, bytes);
   for (const archives::Archive& archive : archives::Read(bytes)) {
     is_container = is_container || !archive.is_behind;
     NoteArchive(level, archive);
@@ -146,7 +146,7 @@ bool Layers::NoteListed(uint32_t level, Bytes bytes) {
   if (reading.is_cut) Mark(kTruncated);
   if (reading.is_damaged) MarkIncomplete("damaged archive data");
   Await(level, reading.sizes);
-  return !reading.sizes.empty() || reading.is_encrypted || reading.is_cut || reading.is_damaged;
+  return !reading.sizes.empty() || reading.is_encrypted || reading.is_damaged;
 }
 
 void Layers::End(bool is_early) {

@@ -167,7 +167,7 @@ class Layers {
   // The next three: whether it is one.
   bool NoteSevenZip(uint32_t level, Bytes bytes);
   bool NoteListed(uint32_t level, Bytes bytes);
-  void NoteBehindCabinet(uint32_t level, Bytes bytes);
+  void NoteBesideArchive(uint32_t level, Bytes bytes);
   bool NoteZip(uint32_t level, Bytes bytes);
   void NoteMembers(uint32_t level, Bytes bytes, const zip::Reading& reading);
   bool NoteSaidEncrypted(Bytes bytes, const zip::Reading& reading);

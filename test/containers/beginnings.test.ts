@@ -101,6 +101,13 @@ const lines = Array.from({ length: Math.ceil(stored.length / 45) }, (_, index) =
   return `${String.fromCharCode(0x20 + line.length)}${letters.join('')}`.trimEnd();
 });
 
+/** Without an end of its fields there is no stream. */
+function gzipWith(flags: number, fields: Buffer, end?: string): Buffer {
+  const head = Buffer.from([0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 3]);
+  const rest = end === undefined ? [] : [Buffer.from(end), compressors.gz(harmless.content).subarray(head.length)];
+  return Buffer.concat([head, fields, ...rest]);
+}
+
 const verdicts: Record<string, [string, Buffer]> = {
   'a script that begins as a zip does': ['infected', Buffer.concat([Buffer.from('PK="";'), script])],
   'a script that begins as a member of a zip does': ['infected', Buffer.concat([Buffer.from('PK\x03\x04'), script])],
@@ -111,6 +118,14 @@ const verdicts: Record<string, [string, Buffer]> = {
   'a page before a zip': ['infected', Buffer.concat([Buffer.from('PK'), script, plain])],
   'a page behind a zip': ['infected', Buffer.concat([plain, script])],
   'a page as the comment of a zip': ['infected', zipOf([harmless], { comment: script })],
+  'a script that begins as a cabinet does': ['infected', Buffer.concat([Buffer.from('MSCF\0\0\0\0'), script])],
+  'a page as the comment of a gzip': ['infected', gzipWith(16, script, '\0')],
+  'the same among what else may stand there': [
+    'infected',
+    gzipWith(28, Buffer.concat([Buffer.from('\x02\0abname\0'), script]), '\0'),
+  ],
+  'a script that begins as a gzip with a name': ['infected', gzipWith(8, script)],
+  'a gzip with a long name': ['clean', gzipWith(8, Buffer.alloc(200, 'name '), '\0')],
   'a page between members and directory': [
     'infected',
     Buffer.concat([zipOf([harmless]).subarray(0, -22), script, plain]),
