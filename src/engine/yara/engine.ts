@@ -114,7 +114,7 @@ function runValidation(task: ValidationTask, sampleLimitMs: number): Promise<Val
     // The kernel ends it where this process can't do it any more. Where the limit can't be set there is a lower one already.
     const program = `ulimit -t ${LIMIT_MS / 1000} 2>/dev/null; exec "$0" "$@"`;
     const child = startWaiting(() =>
-      spawn('/bin/sh', ['-c', program, process.execPath, ruleValidationPath], {
+      spawn('/bin/sh', ['-c', program, process.execPath, ruleValidationPath, String(process.pid)], {
         stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
         serialization: 'advanced',
       }),

@@ -144,12 +144,11 @@ function test(units: RuleUnits, findsTestFile: boolean): void {
   }
 }
 
-// The parent may be gone while this thread is in a rule that never ends: another thread notices it.
+// The parent, whose id is the argument, may be gone before this process looks, or while this thread is in a rule that never ends: another thread notices it.
 new Worker(
-  `const { ppid } = process; setInterval(() => ppid === process.ppid || process.kill(process.pid, 'SIGKILL'), 500)`,
-  {
-    eval: true,
-  },
+  `const { workerData: parent } = require('node:worker_threads');
+  setInterval(() => process.ppid === parent || process.kill(process.pid, 'SIGKILL'), 500)`,
+  { eval: true, workerData: Number(process.argv[2]) },
 );
 // The parent ends this process when it has the answer. This process doesn't end itself: its answer could be cut.
 process.on('message', (task: ValidationTask) => {

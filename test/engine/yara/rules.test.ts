@@ -1,5 +1,6 @@
 // The operator's YARA rules, beside ClamAV and in its place: what is wrong with one file stops no other, and a reload changes verdicts.
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -7,7 +8,7 @@ import t from 'tap';
 import type { SignatureEvent } from '../../../src/engine/engine.js';
 import { loadSignatures } from '../../../src/engine/signatures.js';
 import { loadRules, validateRules } from '../../../src/engine/yara/engine.js';
-import { ownSignaturesDirectory } from '../../../src/paths.js';
+import { ownSignaturesDirectory, ruleValidationPath } from '../../../src/paths.js';
 import { zip } from '../../fixtures/archives.js';
 import { outcomeOf, startEngine } from '../../fixtures/engines.js';
 import { temporaryFolder } from '../../fixtures/folder.js';
@@ -277,6 +278,10 @@ t.test('the process that validates rules ends with the process that has started 
   parent.kill('SIGKILL');
   await until(() => !isRunning(pid));
   t.notOk(isRunning(pid));
+  // As one whose parent was gone before it could look.
+  const orphan = spawn(process.execPath, [ruleValidationPath, '1'], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] });
+  t.teardown(() => orphan.kill('SIGKILL'));
+  t.strictSame(await once(orphan, 'exit'), [null, 'SIGKILL']);
 });
 
 t.test('a megabyte of rules serves, and two processes that try them at once', async (t) => {
