@@ -306,6 +306,8 @@ async function startReportingEngine(parts: ServerParts): Promise<StartedEngine> 
       log.error({ sha256 }, 'a scan thread does not come back');
       supervisor.report({ kind: 'replace', reason: 'a scan thread does not come back', sha256 });
     },
+    onFolderGone: () =>
+      supervisor.report({ kind: 'replace', reason: 'the temporary folder of the engine is gone', sha256: null }),
     onOutOfMemory(residentBytes, enoughBytes) {
       if (!isFull) {
         const { memoryLimitBytes: limitBytes } = config;

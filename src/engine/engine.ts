@@ -121,7 +121,9 @@ export type SignatureEvent =
   | { readonly kind: 'failed'; readonly message: string; readonly serving: boolean }
   | { readonly kind: 'warning'; readonly message: string }
   /** Gates hit for nothing in this share of the scans, 0 to 1: the signatures are loaded again, without these gates. */
-  | { readonly kind: 'noise'; readonly share: number };
+  | { readonly kind: 'noise'; readonly share: number }
+  /** Somebody has removed the temporary folder. Threads are confined to it, so this process unpacks nothing any more. */
+  | { readonly kind: 'folderGone' };
 
 /** The wanted engine serves, and the last request for newer signatures did not fail. */
 export function isWell(state: SignatureState): boolean {

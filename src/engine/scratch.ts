@@ -4,6 +4,7 @@ import { hash, randomBytes } from 'node:crypto';
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   lutimesSync,
@@ -176,6 +177,7 @@ export function makeScratch() {
       removeOrphans(parent, PREFIX);
       return sweep(directory, signs, silenceMs);
     },
+    isGone: (): boolean => !existsSync(directory),
     remove: (): void => rmSync(directory, { recursive: true, force: true }),
   };
 }

@@ -170,6 +170,10 @@ function startUpkeep(loading: Loading, scratch: Scratch, scanTimeoutMs: number, 
   const ageTimer = setInterval(() => warnOfAge(loading.state(), onEvent), DAY_MS).unref();
   // A scan that is over its deadline may go on for as long again.
   const sweepTimer = setInterval(() => {
+    if (scratch.isGone()) {
+      onEvent({ kind: 'folderGone' });
+      return;
+    }
     void scratch.sweep(scanTimeoutMs * 2 + SIGN_OF_LIFE_MS).then((message) => {
       if (message !== null && !isStopped) onEvent({ kind: 'warning', message });
     });

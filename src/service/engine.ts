@@ -23,6 +23,8 @@ interface EngineSurroundings {
   readonly onHung: (sha256: string | null) => void;
   /** `enoughBytes`: a bound that would not have been exceeded. */
   readonly onOutOfMemory: (residentBytes: number, enoughBytes: number) => void;
+  /** Another process is needed to unpack anything; called again and again. */
+  readonly onFolderGone: () => void;
 }
 
 /** A load begins within this, unless it has something to prepare that takes longer. */
@@ -33,9 +35,12 @@ const BEGIN_MS = 100;
  * caller reads meanwhile, come when that has begun: they would want the cores, and this thread, before it.
  */
 export async function startEngine(config: Config, log: Log, surroundings: EngineSurroundings) {
-  const { inFlight, onHung, onOutOfMemory } = surroundings;
+  const { inFlight, onHung, onOutOfMemory, onFolderGone } = surroundings;
   const loads: LoadCounts = { loaded: 0, failed: 0 };
-  const signatures = startSignatures(config, log, loads);
+  const signatures = startSignatures(config, loads, (event) => {
+    logSignatures(log, event);
+    if (event.kind === 'folderGone') onFolderGone();
+  });
   const loaded = signatures.ready().catch(() => undefined);
   await endsWithin(loaded, BEGIN_MS);
   const sandbox = findSandbox(config.sandbox);
@@ -82,7 +87,7 @@ function loadedShare(state: SignatureState): number {
   return (1 + state.reload.progress) / 2;
 }
 
-function startSignatures(config: Config, log: Log, loads: LoadCounts): Signatures {
+function startSignatures(config: Config, loads: LoadCounts, onEvent: (event: SignatureEvent) => void): Signatures {
   return loadSignatures({
     ...config.signatureFolders,
     engine: config.engine,
@@ -94,7 +99,7 @@ function startSignatures(config: Config, log: Log, loads: LoadCounts): Signature
     wantsIdentity: config.redisUrl !== null && config.verdictCacheBytes > 0,
     onEvent(event) {
       if (event.kind === 'loaded' || event.kind === 'failed') loads[event.kind] += 1;
-      logSignatures(log, event);
+      onEvent(event);
     },
   });
 }
@@ -104,6 +109,10 @@ function logSignatures(log: Log, event: SignatureEvent): void {
     log.warn({ warning: event.message }, 'signatures');
   } else if (event.kind === 'loaded') {
     log.info(loadFacts(event.engine), 'signatures loaded');
+  } else if (event.kind === 'folderGone') {
+    log.error(
+      'the temporary folder of the engine was removed: what must be unpacked is refused until another process serves',
+    );
   } else if (event.kind === 'noise') {
     log.info({ share: event.share }, 'gates hit for nothing: the signatures are loaded again without them');
   } else {

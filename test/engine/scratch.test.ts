@@ -101,8 +101,10 @@ t.test('what scans have left behind is swept away, and what they are at is not',
   after(t, 120_001);
   t.equal(await scratch.sweep(120_000), null);
   t.same(readdirSync(scratch.directory), ['new']);
+  t.notOk(scratch.isGone());
   scratch.remove();
   t.match(await scratch.sweep(0), /can't be swept: ENOENT/);
+  t.ok(scratch.isGone());
 });
 
 t.test('the folder of a process that is gone is removed at the next start', async (t) => {
