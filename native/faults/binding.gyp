@@ -8,7 +8,7 @@
       "ldflags": [
         "-Wl,--wrap=malloc,--wrap=calloc,--wrap=free,--wrap=mmap64,--wrap=pwrite64,--wrap=fdatasync",
         # As they are in the shipped one, which is built before it: compiling them takes most of a minute of a core.
-        "<!@(ls $PWD/../build/Release/obj.target/sluice/build/units/*.o)"
+        "<!@(find $PWD/../build/Release/obj.target/sluice -name '*.o' -not -name entry.o)"
       ],
       "sources": [
         "entry.cc",

@@ -8,7 +8,7 @@ import { CONTENT_LIMIT_BYTES } from '../limits.js';
 import { ownSignaturesDirectory, packageJsonPath } from '../paths.js';
 import { plansOf } from './plans.js';
 import { MIB } from './values.js';
-import { memoryOfMachine, type Read, readVariables, type Setting, table } from './variables.js';
+import { confinedEngine, memoryOfMachine, type Read, readVariables, type Setting, table } from './variables.js';
 
 const CGROUPS = '/sys/fs/cgroup';
 
@@ -275,16 +275,15 @@ function checkPorts({ settings, problems }: Read): void {
   }
 }
 
-/** With SANDBOX=required nothing stands in for ClamAV. */
+/** Where scan threads must be confined, nothing stands in for the engine that they are confined for. */
 function engineChoice({ sandbox, engine }: Pick<Read['settings'], 'sandbox' | 'engine'>): Read['settings']['engine'] {
-  return sandbox === 'required' && engine === 'auto' ? 'clamav' : engine;
+  return sandbox === 'required' && engine === 'auto' ? confinedEngine : engine;
 }
 
 function checkThreads({ settings, isWrong, problems }: Read): void {
   const { scanThreads, scanThreadsMost, sandbox, engine } = settings;
-  // They are confined for ClamAV alone.
-  if (sandbox === 'required' && engine === 'yara')
-    problems.push('SANDBOX must not be required with ENGINE=yara: nothing would be scanned');
+  if (sandbox === 'required' && engineChoice({ sandbox, engine }) !== confinedEngine)
+    problems.push(`SANDBOX must not be required with ENGINE=${engine}: nothing would be scanned`);
   if (scanThreads === null || scanThreadsMost === null || isWrong('scanThreads')) return;
   if (scanThreadsMost < scanThreads) problems.push('SCAN_THREADS_MOST must be at least SCAN_THREADS');
 }

@@ -45,6 +45,8 @@ function shareOfMachine(share: number, leastMb: number, mostMb: number): number 
 
 /** A new engine has its word here, and its place in engine/loading.ts. */
 export const engineChoices = ['auto', 'clamav', 'yara'] as const;
+/** Scan threads are confined for this one alone. */
+export const confinedEngine = 'clamav';
 
 const onOrOff = z.enum(['on', 'off']).transform((word) => word === 'on');
 

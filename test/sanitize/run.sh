@@ -22,7 +22,7 @@ seconds=${SECONDS_EACH:-60}
 
 # All sources of the addon but its border to JavaScript.
 engine=$(sed -n '/"target_name": "sluice"/,/\]/s/.*"\(.*\.cc\)".*/native\/\1/p' native/binding.gyp |
-  grep -vE '/(entry|addon|scanner|loader|sandbox|landlock|seccomp)[.]cc$' | tr '\n' ' ')
+  grep -vE '/(sandbox|landlock|seccomp)[.]cc$' | tr '\n' ' ')
 sandbox='native/sandbox.cc native/landlock.cc native/seccomp.cc'
 flags="-std=c++20 -g -O1 -fno-omit-frame-pointer $(pkg-config --cflags libclamav)"
 libraries="$(pkg-config --libs libclamav) -lz -lbz2 -llzma -lzstd -llz4 -pthread -ldl"
