@@ -17,7 +17,7 @@ export interface BarPart {
   readonly colour: string;
 }
 
-interface BarsProps {
+export interface BarsProps {
   readonly bars: readonly Bar[];
   readonly parts: readonly BarPart[];
   /** Of the picture without the names, in rem. */

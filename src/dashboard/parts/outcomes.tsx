@@ -1,6 +1,6 @@
 // What scans have come to: the colours with their numbers, and bars by day.
 import { texts } from '../texts.ts';
-import { Bars } from './bars.tsx';
+import { Bars, type BarsProps } from './bars.tsx';
 import { dayName, number, shortDay } from './format.ts';
 import './outcomes.css';
 
@@ -41,16 +41,12 @@ export function Legend({ counts, isRow = false }: LegendProps) {
   );
 }
 
-interface BarsProps {
+interface OutcomeBarsProps extends Omit<BarsProps, 'bars' | 'parts'> {
   readonly bars: readonly OutcomeBar[];
   readonly shown: readonly Outcome[];
-  readonly height: number;
-  readonly hasScale?: boolean;
-  readonly caption: string;
-  readonly head: string;
 }
 
-export function OutcomeBars({ bars, shown, ...rest }: BarsProps) {
+export function OutcomeBars({ bars, shown, ...rest }: OutcomeBarsProps) {
   return (
     <Bars
       bars={bars.map(({ name, short, ...counts }) => ({
